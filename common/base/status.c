@@ -1,0 +1,44 @@
+#include "status.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static _Thread_local char message[1024];
+static _Thread_local char trace[1024];
+
+static const char *base_name(const char *file) {
+  const char *slash = strrchr(file, '/');
+  return slash ? slash + 1 : file;
+}
+
+static void append_place(const char *file, int line) {
+  size_t used = strlen(trace);
+  if (used + 2 >= sizeof trace) return;
+  snprintf(trace + used, sizeof trace - used, "%s%s:%d", used ? " " : "", base_name(file), line);
+}
+
+ab_status ab_status_fail(ab_status code, const char *file, int line, const char *format, ...) {
+  char sentence[sizeof message]; /* an argument may be the message of a lower level */
+  va_list args;
+  va_start(args, format);
+  vsnprintf(sentence, sizeof sentence, format, args);
+  va_end(args);
+  memcpy(message, sentence, sizeof message);
+  trace[0] = '\0';
+  append_place(file, line);
+  return code;
+}
+
+ab_status ab_status_pass(ab_status code, const char *file, int line) {
+  append_place(file, line);
+  return code;
+}
+
+const char *ab_status_message(void) { return message; }
+const char *ab_status_trace(void) { return trace; }
+
+void ab_status_clear(void) {
+  message[0] = '\0';
+  trace[0] = '\0';
+}

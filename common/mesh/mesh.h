@@ -1,0 +1,40 @@
+/* The doors between stages: every move of an activation to a neighbour and every fetch of a weight passes here and is
+ * entered in the ledger, so that the same engine code later runs with stages in other processes, and so that a fault can be
+ * put into the door instead of the engine.
+ */
+#pragma once
+
+#include "kernels.h"
+
+/* What went through the doors since ab_mesh_reset. Bytes are those of the stages' own data (no headers). */
+struct ab_ledger {
+  int64_t ring_messages, ring_bytes;
+  int64_t gathers, gather_bytes; /* weight fetches: one per (stage, leaf group) */
+};
+
+struct ab_mesh;
+
+struct ab_mesh_ops {
+  /* Collective over the stages. dst[(s + shift) mod S] = src[s] for stage buffers of `count` elements, [S, count]
+   * contiguous; shift is +1 (forward) or -1 (backward). dst and src do not overlap. */
+  void (*ring)(struct ab_mesh *mesh, void *dst, const void *src, size_t count, int shift);
+  /* Local to a stage; may be called inside a parallel region. Where `count` weight elements of (repeat, stage) at src can
+   * be read: src itself when they are local. */
+  const void *(*gather)(struct ab_mesh *mesh, const void *src, size_t count, int repeat, int stage);
+};
+
+/* Axes of the device mesh that matter here, and the stages this process owns: [stage_begin, stage_end). */
+struct ab_mesh {
+  const struct ab_mesh_ops *ops;
+  const struct ab_kernels *kernels;
+  int stages, stage_begin, stage_end;
+  struct ab_ledger ledger;    /* ring part */
+  struct ab_ledger *by_stage; /* gather part, one row per stage, written by that stage's worker only */
+};
+
+/* All stages in this process: rings copy, gathers return their source. */
+ab_status ab_mesh_init_local(struct ab_mesh *mesh, const struct ab_kernels *kernels, int stages);
+void ab_mesh_free(struct ab_mesh *mesh);
+void ab_mesh_reset(struct ab_mesh *mesh);
+/* The sum over stages. */
+struct ab_ledger ab_mesh_ledger(const struct ab_mesh *mesh);
