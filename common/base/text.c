@@ -1,0 +1,52 @@
+#include "text.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { LONGEST = 63 };
+
+static size_t least(size_t a, size_t b, size_t c) {
+  size_t m = a < b ? a : b;
+  return m < c ? m : c;
+}
+
+size_t ab_edit_distance(const char *a, const char *b) {
+  size_t length = strnlen(b, LONGEST), row[LONGEST + 1];
+  for (size_t j = 0; j <= length; j++) row[j] = j;
+  for (size_t i = 1; i <= LONGEST && a[i - 1]; i++) {
+    size_t diagonal = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= length; j++) {
+      size_t above = row[j];
+      row[j] = least(above + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1]));
+      diagonal = above;
+    }
+  }
+  return row[length];
+}
+
+/* Length of the valid UTF-8 sequence of a printable character at p, 0 if there is none. */
+static size_t printable(const unsigned char *p) {
+  if (p[0] < 0x80) return p[0] >= 0x20 && p[0] != 0x7f;
+  size_t length = p[0] >= 0xf0 && p[0] < 0xf5 ? 4 : p[0] >= 0xe0 && p[0] < 0xf0 ? 3 : p[0] >= 0xc2 && p[0] < 0xe0 ? 2 : 0;
+  for (size_t i = 1; i < length; i++)
+    if ((p[i] & 0xc0) != 0x80) return 0;
+  int c1_control = length == 2 && p[0] == 0xc2 && p[1] < 0xa0;
+  return c1_control ? 0 : length;
+}
+
+void ab_text_escape(char *out, size_t size, const char *text) {
+  const unsigned char *p = (const unsigned char *)text;
+  size_t used = 0;
+  while (*p) {
+    size_t length = printable(p), room = length ? length : 4;
+    if (used + room >= size) break;
+    if (length)
+      memcpy(out + used, p, length);
+    else
+      snprintf(out + used, 5, "\\x%02x", *p);
+    used += room;
+    p += length ? length : 1;
+  }
+  if (size) out[used] = '\0';
+}
