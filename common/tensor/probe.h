@@ -67,7 +67,7 @@ enum ab_level ab_probe_level(const struct ab_probe *probe);
 /* Step and accumulation index put into every identity from now on. */
 void ab_probe_step(struct ab_probe *probe, int step, int accumulation);
 
-/* The buffer of one stage; NULL for a NULL probe or a level below DIGEST. */
+/* The buffer of one stage; NULL for a NULL probe. Below DIGEST it takes counters only, and ab_record does nothing. */
 struct ab_recorder *ab_probe_recorder(struct ab_probe *probe, int stage);
 /* Called by a stage's worker: summarises now, delivers at flush. Grows its buffer only outside a step (ab_probe_reserve);
  * a full buffer is remembered and reported by the flush. */
@@ -76,10 +76,12 @@ void ab_record(struct ab_recorder *recorder, const struct ab_identity *id, const
 void ab_record_count(struct ab_recorder *recorder, const char *name, const struct ab_where *at, int64_t amount);
 /* Room for `events` observations per stage between two flushes (and `bytes` of full values at level FULL). */
 ab_status ab_probe_reserve(struct ab_probe *probe, size_t events, size_t bytes);
-/* Delivers all buffers, stage by stage, and empties them. */
+/* Delivers all buffers, stage by stage, and empties them. AB_ENOMEM when a buffer had been full since the last flush: what
+ * it held is delivered, the sentence counts what is lost, and the buffer is made large enough for the same again. */
 ab_status ab_probe_flush(struct ab_probe *probe);
 
-/* One observation or counter outside a parallel region, delivered at once. NULL probe: nothing. */
+/* One observation or counter outside a parallel region, delivered at once. NULL probe: nothing. Observations are delivered
+ * from level STATE on: who reports activations this way asks ab_probe_level first. */
 ab_status ab_probe_observe(struct ab_probe *probe, const struct ab_identity *id, const struct ab_where *at,
                            const struct ab_view *view);
 ab_status ab_probe_count(struct ab_probe *probe, const char *name, const struct ab_where *at, int64_t amount);
