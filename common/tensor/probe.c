@@ -151,18 +151,21 @@ void ab_record(struct ab_recorder *recorder, const struct ab_identity *id, const
   if (wants_values(recorder->probe, &event->observation.id)) keep_values(recorder, event, view);
 }
 
-static struct ab_identity counter_identity(const struct ab_probe *probe) {
-  return (struct ab_identity){
-      .step = probe->step, .accumulation = probe->accumulation, .microbatch = -1, .layer = -1};
+static struct ab_identity counter_identity(const struct ab_probe *probe, const struct ab_identity *id) {
+  return (struct ab_identity){.step = probe->step,
+                              .accumulation = probe->accumulation,
+                              .microbatch = id ? id->microbatch : -1,
+                              .layer = id ? id->layer : -1};
 }
 
-void ab_record_count(struct ab_recorder *recorder, const char *name, const struct ab_where *at, int64_t amount) {
+void ab_record_count(struct ab_recorder *recorder, const char *name, const struct ab_identity *id,
+                     const struct ab_where *at, int64_t amount) {
   if (!recorder) return;
   struct event *event = next_event(recorder);
   if (!event) return;
   *event = (struct event){.counter = true, .amount = amount};
   event->observation.at = *at;
-  event->observation.id = counter_identity(recorder->probe);
+  event->observation.id = counter_identity(recorder->probe, id);
   if (strlen(name) >= AB_NAME_MAX) recorder->long_name = true;
   strncat(event->observation.id.tensor, name, AB_NAME_MAX - 1);
 }
@@ -170,9 +173,8 @@ void ab_record_count(struct ab_recorder *recorder, const char *name, const struc
 static ab_status deliver(struct ab_probe *probe, const struct ab_recorder *recorder, const struct event *event) {
   const struct ab_observation *o = &event->observation;
   if (!event->counter) return probe->ops->observe(probe->ctx, o, event->has_values ? recorder->values + event->values : NULL);
-  struct ab_identity id = counter_identity(probe);
-  id.step = o->id.step;
-  id.accumulation = o->id.accumulation;
+  struct ab_identity id = o->id;
+  id.tensor[0] = '\0';
   return probe->ops->count(probe->ctx, o->id.tensor, &id, &o->at, event->amount);
 }
 
@@ -236,9 +238,10 @@ ab_status ab_probe_observe(struct ab_probe *probe, const struct ab_identity *id,
   return AB_OK;
 }
 
-ab_status ab_probe_count(struct ab_probe *probe, const char *name, const struct ab_where *at, int64_t amount) {
+ab_status ab_probe_count(struct ab_probe *probe, const char *name, const struct ab_identity *id,
+                         const struct ab_where *at, int64_t amount) {
   if (!probe) return AB_OK;
-  struct ab_identity id = counter_identity(probe);
-  AB_TRY(probe->ops->count(probe->ctx, name, &id, at, amount));
+  struct ab_identity counted = counter_identity(probe, id);
+  AB_TRY(probe->ops->count(probe->ctx, name, &counted, at, amount));
   return AB_OK;
 }

@@ -73,7 +73,8 @@ struct ab_recorder *ab_probe_recorder(struct ab_probe *probe, int stage);
  * a full buffer is remembered and reported by the flush. */
 void ab_record(struct ab_recorder *recorder, const struct ab_identity *id, const struct ab_where *at,
                const struct ab_view *view);
-void ab_record_count(struct ab_recorder *recorder, const char *name, const struct ab_where *at, int64_t amount);
+void ab_record_count(struct ab_recorder *recorder, const char *name, const struct ab_identity *id,
+                     const struct ab_where *at, int64_t amount);
 /* Room for `events` observations per stage between two flushes (and `bytes` of full values at level FULL). */
 ab_status ab_probe_reserve(struct ab_probe *probe, size_t events, size_t bytes);
 /* Delivers all buffers, stage by stage, and empties them. AB_ENOMEM when a buffer had been full since the last flush: what
@@ -84,4 +85,5 @@ ab_status ab_probe_flush(struct ab_probe *probe);
  * from level STATE on: who reports activations this way asks ab_probe_level first. */
 ab_status ab_probe_observe(struct ab_probe *probe, const struct ab_identity *id, const struct ab_where *at,
                            const struct ab_view *view);
-ab_status ab_probe_count(struct ab_probe *probe, const char *name, const struct ab_where *at, int64_t amount);
+ab_status ab_probe_count(struct ab_probe *probe, const char *name, const struct ab_identity *id,
+                         const struct ab_where *at, int64_t amount);
