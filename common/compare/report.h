@@ -1,0 +1,37 @@
+/* Reports: ten lines for people, `abpipe-report/1` (docs/report.schema.json) for machines. */
+#pragma once
+
+#include "golden.h"
+
+/* A side that did not finish. */
+struct ab_side_failure {
+  const char *side;   /* "a (linen)" */
+  const char *reason; /* "killed by signal 11", "timed out after 60 s", "stream damaged at byte 123: ..." */
+  const char *last;   /* last observation, or "nothing" */
+};
+
+/* Everything borrowed. */
+struct ab_report {
+  const char *tool, *version, *case_name;
+  const char *command;  /* reproduces this run */
+  const char *numerics; /* "fast: f32, OpenBLAS SkylakeX, 2 threads" */
+  const char *dtype;    /* "float32 (MaxText's default is bfloat16)" */
+  const struct ab_verdict *const *verdict; /* [0] a against b; then each against oracle, reference, golden */
+  size_t verdicts;
+  enum ab_cause cause;
+  const struct ab_side_failure *failure;
+  size_t failures;
+  const char *const *note; /* ignored files and keys, modes, unsupported defaults */
+  size_t notes;
+  enum ab_exit extra; /* folded into the exit code: golden trouble, self-test; AB_EXIT_EQUAL if none */
+  const char *extra_sentence; /* why; NULL if none */
+};
+
+/* The fold over failures, verdicts and `extra`; 5 when there is no verdict and nothing else. */
+enum ab_exit ab_report_exit(const struct ab_report *report);
+/* Ten lines, verdict first; failures and the sentence of `extra` come on lines of their own after the first. Text from
+ * outside is escaped. Owned by the caller. */
+ab_status ab_report_text(char **out, const struct ab_report *report);
+ab_status ab_report_json(char **out, const struct ab_report *report);
+/* "-" is stdout, anything else an atomically replaced file. A short or failed write is AB_EIO. */
+ab_status ab_report_write(const char *path, const char *text);

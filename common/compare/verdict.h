@@ -1,0 +1,122 @@
+/* Joins two recordings and judges them: structure first, values second, counts always.
+ *
+ * b is the reference: distances are relative to it, and its order of arrival is the execution order. Sides are joined by
+ * identity, never by arrival. Bitwise tier: equal digests and no non-finite value. Where digests differ, values are asked
+ * for; without values, fingerprints estimate the distance, and a bounded tensor with neither is not compared.
+ */
+#pragma once
+
+#include "exitcode.h"
+#include "metrics.h"
+#include "recording.h"
+#include "tiers.h"
+
+/* Values of one observation. side 0 is a, 1 is b. The view is borrowed until the next call for that side. AB_ENOTFOUND: not
+ * kept. Any other failure ends the judgement. */
+typedef ab_status (*ab_values_fn)(void *ctx, int side, const struct ab_observation *observation, struct ab_view *out);
+/* The bounds known for one identity (a metric has the tensor name of the metric and layer -1): what the reference carries
+ * and the f32 oracle's own distance to f64. Both preset to -1: unknown. */
+typedef void (*ab_bounds_fn)(void *ctx, const struct ab_identity *id, double *given, double *own);
+
+/* What config and parameter tables say must be there; never taken from a stream. */
+struct ab_expected {
+  size_t steps;                                         /* distinct steps with a compared metric or tensor */
+  size_t tensors[AB_QUANTITIES], elements[AB_QUANTITIES]; /* AB_UNCOUNTED: not pinned for this quantity. [AB_Q_METRIC]: */
+};                                                      /* number of scalars in both */
+#define AB_UNCOUNTED ((size_t)-1)
+
+struct ab_comparison {
+  const struct ab_recording *a, *b;
+  enum ab_pair pair;
+  unsigned quantities; /* bit i: quantity i takes part; AB_Q_ALL */
+  bool partial;        /* b holds a selection: what only a has is ignored and counted, not a difference of structure */
+  bool retyped;        /* f32 against f64: a different float dtype is no difference of structure */
+  bool calibrated;     /* an uncalibrated bound makes the outcome 5 */
+  struct ab_expected expected;
+  ab_values_fn values; /* NULL: no values */
+  void *values_ctx;
+  ab_bounds_fn bounds; /* NULL: none known */
+  void *bounds_ctx;
+};
+
+enum ab_change { AB_CHANGE_MISSING, AB_CHANGE_ADDED, AB_CHANGE_RESHAPED, AB_CHANGE_RETYPED, AB_CHANGES };
+const char *ab_change_name(enum ab_change change);
+
+/* Identities that differ in the same way: "missing layers/<asterisk>/mlp/wo/kernel backward (8)". */
+struct ab_group {
+  enum ab_change change;
+  char pattern[AB_IDENTITY_TEXT];
+  size_t count;
+  struct ab_identity example;
+  struct ab_shape shape_a, shape_b; /* of the example; rank -1 where that side lacks it */
+  enum ab_dtype dtype_a, dtype_b;
+};
+
+/* How a distance is known. */
+enum ab_evidence {
+  AB_EVIDENCE_DIGEST,   /* equal digests, or norms only */
+  AB_EVIDENCE_VALUES,   /* all elements */
+  AB_EVIDENCE_ESTIMATE, /* projections */
+  AB_EVIDENCE_SCALAR    /* a metric */
+};
+const char *ab_evidence_name(enum ab_evidence evidence);
+
+/* One tensor or metric that was judged. */
+struct ab_finding {
+  bool metric;
+  struct ab_identity id;
+  struct ab_where at_a, at_b;
+  size_t order; /* in b */
+  enum ab_quantity quantity;
+  struct ab_bound bound;
+  enum ab_evidence evidence;
+  double distance;                /* relative L2, or relative difference; what it would have to be bounded by to pass */
+  struct ab_difference difference; /* element counts and worst values if evidence is VALUES or SCALAR */
+  struct ab_shape shape;
+  bool differs, fails;
+};
+
+struct ab_tally {
+  size_t expected, compared; /* expected is the caller's; AB_UNCOUNTED where nothing is pinned */
+};
+
+struct ab_verdict {
+  const char *name_a, *name_b; /* borrowed from the recordings */
+  enum ab_pair pair;
+  enum ab_exit exit;
+  struct ab_tally steps, tensors, elements, metrics; /* tensors and elements: sum over the quantities that are pinned */
+  struct ab_tally by_quantity[AB_QUANTITIES];        /* tensors */
+  size_t ignored;              /* only in a, with a partial reference */
+  size_t unjudged;             /* bounded, different, and neither values nor fingerprints */
+  size_t differing, failing;   /* tensors and metrics */
+  size_t differing_elements, sign_only, nonfinite; /* elements; the first two as far as values were seen */
+  size_t first_bad_step, exact_steps; /* lowest failing step (AB_UNCOUNTED: none); steps without any difference */
+  bool any, any_difference;
+  struct ab_finding worst;       /* largest distance / limit, non-finite first; valid if `any` */
+  struct ab_finding first;       /* first failing in b's order; valid if failing > 0 */
+  struct ab_finding first_difference; /* first differing bit, failing or not; valid if any_difference */
+  bool uncalibrated;             /* a bound by AB_RULE_UNCALIBRATED or FLOOR was used */
+  size_t changed;                /* identities that differ in structure */
+  struct ab_group *group;        /* owned; at most AB_GROUPS_MAX, the largest first */
+  size_t groups, groups_left_out;
+};
+enum { AB_GROUPS_MAX = 32 };
+
+/* Fails only on memory, on a callback's failure, and on a recording that is not complete (AB_ECOMM). Every outcome, equal or
+ * not, is AB_OK and in out->exit: 5 when structure or counts differ, or nothing was compared; else 1; else 0. */
+ab_status ab_verdict(struct ab_verdict *out, const struct ab_comparison *comparison);
+void ab_verdict_free(struct ab_verdict *verdict);
+
+/* All verdicts of a run in one word. */
+enum ab_cause {
+  AB_CAUSE_EQUAL,
+  AB_CAUSE_A_WRONG,    /* a != b, b agrees with the truth, a does not */
+  AB_CAUSE_B_WRONG,
+  AB_CAUSE_BOTH_MOVED, /* a = b, and both left the truth or the golden */
+  AB_CAUSE_UNDECIDED,  /* a != b, and both or neither agree with the truth */
+  AB_CAUSE_STRUCTURE,  /* not comparable */
+  AB_CAUSE_UNCALIBRATED
+};
+/* ab: a against b; at, bt: each against the truth (oracle), NULL if it did not run. */
+enum ab_cause ab_cause_of(const struct ab_verdict *ab, const struct ab_verdict *at, const struct ab_verdict *bt);
+const char *ab_cause_name(enum ab_cause cause);
