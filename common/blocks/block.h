@@ -50,6 +50,7 @@ struct ab_op {
   void (*weight)(struct ab_op_call *call); /* accumulates parameter gradients */
   int8_t in[4], out[4], param[2];          /* slot and parameter indices; -1 ends a list */
   uint32_t input_needs, weight_needs;      /* slots whose forward values the parts read: bit i = slot i */
+  bool adds;                               /* the input part can add onto a cotangent that is there (call->add) */
 };
 
 /* An intermediate value. Slot 0 is the layer's input, the block's `output` slot its result. */

@@ -19,10 +19,11 @@ struct ab_layer {
   const struct ab_block *block;
   const struct ab_kernels *kernels;
   struct ab_layer_dims dims;
-  ab_keep keep;
+  ab_keep keep;                       /* what is really saved: kept, and read by backward */
   uint32_t recompute;                 /* operators (bit i) that backward runs forward again: the closure of what it needs */
   size_t offset[AB_MAX_SLOTS];        /* elements into saved (kept) or work */
   size_t cotangent[AB_MAX_SLOTS];     /* elements into work */
+  size_t contribution;                /* elements into work: a further cotangent before it is added */
   size_t scratch;                     /* elements into work */
   size_t saved_count, work_count;     /* elements */
   size_t tokens_count;                /* rows x length x emb: elements of x, y, dx, dy */
@@ -47,12 +48,16 @@ struct ab_layer_call {
   struct ab_where at;
 };
 
-/* y = block(x); fills saved. Observes each output slot in phase FORWARD. */
+/* Observations and counters that one forward (and one backward) of this layer records at most: for ab_probe_reserve. */
+size_t ab_layer_forward_events(const struct ab_layer *layer);
+size_t ab_layer_backward_events(const struct ab_layer *layer);
+
+/* y = block(x); fills saved. Observes the input and each output slot in phase FORWARD. */
 void ab_layer_forward(const struct ab_layer *layer, const struct ab_layer_call *call);
 /* Backward is: recompute, then input (all cotangents, dx), then weight (dparam). ab_layer_backward does the three. The
- * parts share `work`, which must not be used for anything else in between. Observed: recomputed slots in phase RECOMPUTE
- * (their digests equal the forward ones), slot cotangents in phase BACKWARD; recomputed operators are counted as
- * "recompute/<op>". */
+ * parts share `work`, which must not be used for anything else in between. Observed: recomputed slots and the input they
+ * start from in phase RECOMPUTE (their digests equal the forward ones), slot cotangents, dy and dx in phase BACKWARD;
+ * recomputed operators are counted as "recompute/<op>". dx and dy never overlap. */
 void ab_layer_recompute(const struct ab_layer *layer, const struct ab_layer_call *call);
 void ab_layer_backward_input(const struct ab_layer *layer, const struct ab_layer_call *call);
 void ab_layer_backward_weight(const struct ab_layer *layer, const struct ab_layer_call *call);
@@ -62,3 +67,7 @@ void ab_layer_backward(const struct ab_layer *layer, const struct ab_layer_call 
  * a pipeline iteration. iteration_remat: set_remat_policy_on_pipeline_iterations; without it everything is kept.
  * AB_ECONFIG names an unknown policy. */
 ab_status ab_remat_keep(ab_keep *out, const struct ab_block *block, const char *remat_policy, bool iteration_remat);
+/* The same from a config: of a layer inside the pipeline, and of a layer outside it (whole batch), where policy `none` on
+ * unscanned layers means no checkpoint at all. */
+ab_status ab_remat_keep_pipeline(ab_keep *out, const struct ab_block *block, const struct ab_config *config);
+ab_status ab_remat_keep_outside(ab_keep *out, const struct ab_block *block, const struct ab_config *config);
