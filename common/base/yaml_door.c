@@ -26,7 +26,7 @@ struct level {
 
 struct reader {
   yaml_parser_t parser;
-  struct ab_yaml *yaml = NULL;
+  struct ab_yaml *yaml;
   size_t capacity, keys, depth, documents;
   struct level levels[AB_YAML_MAX_DEPTH];
 };
