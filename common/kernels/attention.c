@@ -1,0 +1,137 @@
+/* Causal attention with segment ids and grouped query heads, one L x L tile of one head and row at a time.
+ * MaxText layers/attention_op.py: generate_attention_mask, qk_product, compute_local_attention.
+ */
+#include "instance.h"
+
+#include <float.h>
+
+#include "lanes.h"
+
+/* Replaces, not adds to, the logits that are not allowed: a row with nothing allowed becomes uniform. */
+static const real masked_logit = (real)(-0.7 * (double)FLT_MAX);
+
+/* One head of one row of the batch. Strides of q, out are heads * head_dim; of k, v kv_heads * head_dim. */
+struct head {
+  const real *q, *k, *v;
+  const int32_t *segment;
+  int64_t length, head_dim, q_stride, k_stride;
+};
+
+static struct head head_at(const real *q, const real *k, const real *v, const int32_t *segment_ids, int64_t row,
+                           int64_t h, const struct ab_attention_dims *d) {
+  int64_t q_stride = d->heads * d->head_dim, k_stride = d->kv_heads * d->head_dim;
+  int64_t kv = row * d->length * k_stride + h / (d->heads / d->kv_heads) * d->head_dim;
+  return (struct head){.q = q + row * d->length * q_stride + h * d->head_dim,
+                       .k = k + kv,
+                       .v = v + kv,
+                       .segment = segment_ids + row * d->length,
+                       .length = d->length,
+                       .head_dim = d->head_dim,
+                       .q_stride = q_stride,
+                       .k_stride = k_stride};
+}
+
+/* tile[L,L] = x[L,D] y[L,D]^T */
+static void tile_of(real *tile, const real *x, int64_t x_stride, const real *y, int64_t y_stride,
+                    const struct head *h) {
+  KERNEL(gemm)(tile, x, y, &(struct ab_gemm){.m = h->length, .n = h->length, .k = h->head_dim, .lda = x_stride,
+                                             .ldb = y_stride, .ldc = h->length, .trans_b = true});
+}
+
+/* y[L,D] (+)= tile[L,L] x[L,D], the tile transposed or not. */
+static void tile_times(real *y, int64_t y_stride, const real *tile, bool trans, const real *x, int64_t x_stride,
+                       bool accumulate, const struct head *h) {
+  KERNEL(gemm)(y, tile, x, &(struct ab_gemm){.m = h->length, .n = h->head_dim, .k = h->length, .lda = h->length,
+                                             .ldb = x_stride, .ldc = y_stride, .trans_a = trans,
+                                             .accumulate = accumulate});
+}
+
+/* Replaces the logits of query t that are not allowed: those after t, of another segment, of a negative segment. */
+static void mask_row(real *restrict w, const int32_t *restrict segment, int64_t t, int64_t length) {
+  int32_t own = segment[t] >= 0 ? segment[t] : INT32_MIN;
+  if (own == INT32_MIN) t = -1;
+  for (int64_t s = 0; s <= t; s++) w[s] = segment[s] == own ? w[s] : masked_logit;
+  for (int64_t s = t + 1; s < length; s++) w[s] = masked_logit;
+}
+
+/* e = exp(w - max) in place. After t all are equal, mostly zero. */
+static void exp_row(real *restrict w, real max, int64_t t, int64_t length) {
+  real rest = REAL_EXP(masked_logit - max);
+  for (int64_t s = 0; s <= t; s++) w[s] = REAL_EXP(w[s] - max);
+  for (int64_t s = t + 1; s < length; s++) w[s] = rest;
+}
+
+static void attend(real *out, real *row_max, real *row_sum, real *tile, const struct head *h) {
+  tile_of(tile, h->q, h->q_stride, h->k, h->k_stride, h);
+  for (int64_t t = 0; t < h->length; t++) {
+    real *w = tile + t * h->length;
+    mask_row(w, h->segment, t, h->length);
+    row_max[t] = lanes_max(w, (size_t)h->length);
+    exp_row(w, row_max[t], t, h->length);
+    row_sum[t] = (real)lanes_sum(w, (size_t)h->length);
+  }
+  tile_times(out, h->q_stride, tile, false, h->v, h->k_stride, false, h);
+  for (int64_t t = 0; t < h->length; t++, out += h->q_stride)
+    for (int64_t i = 0; i < h->head_dim; i++) out[i] /= row_sum[t];
+}
+
+void KERNEL(attention)(void *out_, void *row_max, void *row_sum, const void *q, const void *k, const void *v,
+                       const int32_t *segment_ids, void *work, const struct ab_attention_dims *dims) {
+  real *out = out_;
+  for (int64_t row = 0; row < dims->rows; row++)
+    for (int64_t h = 0; h < dims->heads; h++) {
+      struct head head = head_at(q, k, v, segment_ids, row, h, dims);
+      int64_t at = (row * dims->heads + h) * dims->length;
+      attend(out + (row * dims->length * dims->heads + h) * dims->head_dim, (real *)row_max + at,
+             (real *)row_sum + at, work, &head);
+    }
+}
+
+/* dw = p (dp - pull) where allowed, exactly zero elsewhere; dp in place. */
+static void logit_cotangent_row(real *restrict dp, const real *restrict p, real pull, const int32_t *restrict segment,
+                                int64_t t, int64_t length) {
+  int32_t own = segment[t];
+  int64_t live = own >= 0 ? t + 1 : 0;
+  for (int64_t s = 0; s < live; s++) dp[s] = segment[s] == own ? p[s] * (dp[s] - pull) : 0;
+  for (int64_t s = live; s < length; s++) dp[s] = 0;
+}
+
+/* Rebuilds the probabilities p and turns dp = dout v^T into the cotangent of the logits. */
+static void attend_back_tile(real *p, real *dp, const real *dout, const real *out, const real *row_max,
+                             const real *row_sum, const struct head *h) {
+  tile_of(p, h->q, h->q_stride, h->k, h->k_stride, h);
+  tile_of(dp, dout, h->q_stride, h->v, h->k_stride, h);
+  for (int64_t t = 0; t < h->length; t++) {
+    real *row = p + t * h->length;
+    mask_row(row, h->segment, t, h->length);
+    exp_row(row, row_max[t], t, h->length);
+    for (int64_t s = 0; s < h->length; s++) row[s] /= row_sum[t];
+    real pull = (real)lanes_dot(dout + t * h->q_stride, out + t * h->q_stride, (size_t)h->head_dim);
+    logit_cotangent_row(dp + t * h->length, row, pull, h->segment, t, h->length);
+  }
+}
+
+/* `accumulate`: not the first query head of its group. */
+static void attend_back(real *dq, real *dk, real *dv, const real *dout, const real *p, const real *dw, bool accumulate,
+                        const struct head *h) {
+  tile_times(dv, h->k_stride, p, true, dout, h->q_stride, accumulate, h);
+  tile_times(dq, h->q_stride, dw, false, h->k, h->k_stride, false, h);
+  tile_times(dk, h->k_stride, dw, true, h->q, h->q_stride, accumulate, h);
+}
+
+void KERNEL(attention_input)(void *dq, void *dk, void *dv, const void *dout, const void *row_max, const void *row_sum,
+                             const void *out, const void *q, const void *k, const void *v, const int32_t *segment_ids,
+                             void *work, const struct ab_attention_dims *dims) {
+  real *p = work, *dw = p + dims->length * dims->length;
+  for (int64_t row = 0; row < dims->rows; row++)
+    for (int64_t h = 0; h < dims->heads; h++) {
+      struct head head = head_at(q, k, v, segment_ids, row, h, dims);
+      int64_t at = head.q - (const real *)q, kv_at = head.k - (const real *)k;
+      int64_t statistics = (row * dims->heads + h) * dims->length;
+      const real *dout_head = (const real *)dout + at;
+      attend_back_tile(p, dw, dout_head, (const real *)out + at, (const real *)row_max + statistics,
+                       (const real *)row_sum + statistics, &head);
+      attend_back((real *)dq + at, (real *)dk + kv_at, (real *)dv + kv_at, dout_head, p, dw,
+                  h % (dims->heads / dims->kv_heads) != 0, &head);
+    }
+}

@@ -1,0 +1,51 @@
+/* Softmax cross-entropy with z-loss. MaxText utils/max_utils.py: cross_entropy_with_logits. */
+#include "instance.h"
+
+#include "lanes.h"
+
+/* sum exp(x - max), every exponential rounded to real before it is added. */
+static real exp_sum(const real *x, real max, size_t n) {
+  double lane[LANES] = {0};
+  size_t i = 0;
+  for (; i + LANES <= n; i += LANES)
+    for (int j = 0; j < LANES; j++) lane[j] += (double)REAL_EXP(x[i + (size_t)j] - max);
+  for (int j = 0; i < n; i++, j++) lane[j] += (double)REAL_EXP(x[i] - max);
+  return (real)lanes_total(lane);
+}
+
+static bool known(int32_t target, const struct ab_loss_dims *dims) { return target >= 0 && target < dims->vocab; }
+
+void KERNEL(cross_entropy)(void *xent_, void *z_, void *row_max_, void *row_sum_, const void *logits_,
+                           const int32_t *targets, const struct ab_loss_dims *dims) {
+  real *xent = xent_, *z = z_, *row_max = row_max_, *row_sum = row_sum_;
+  const real *x = logits_;
+  for (int64_t t = 0; t < dims->tokens; t++, x += dims->vocab) {
+    real max = lanes_max(x, (size_t)dims->vocab);
+    real sum = exp_sum(x, max, (size_t)dims->vocab);
+    real log_sum = REAL_LOG(sum), log_z = log_sum + max;
+    z[t] = (real)dims->z_loss_multiplier * (log_z * log_z);
+    xent[t] = (known(targets[t], dims) ? log_sum - (x[targets[t]] - max) : 0) + z[t];
+    row_max[t] = max;
+    row_sum[t] = sum;
+  }
+}
+
+static void cross_entropy_row(real *dx, real g, real max, real sum, const real *x, int32_t target,
+                              const struct ab_loss_dims *dims) {
+  real log_z = REAL_LOG(sum) + max;
+  real weight = 1 + 2 * (real)dims->z_loss_multiplier * log_z;
+  bool hit = known(target, dims);
+  real at_target = hit ? g * (weight * REAL_EXP(x[target] - max) / sum - 1) : 0;
+#pragma omp simd
+  for (int64_t i = 0; i < dims->vocab; i++) dx[i] = g * (weight * REAL_EXP(x[i] - max) / sum);
+  if (hit) dx[target] = at_target;
+}
+
+void KERNEL(cross_entropy_input)(void *dlogits_, const void *g_, const void *row_max_, const void *row_sum_,
+                                 const void *logits_, const int32_t *targets, const struct ab_loss_dims *dims) {
+  real *dlogits = dlogits_;
+  const real *g = g_, *row_max = row_max_, *row_sum = row_sum_, *logits = logits_;
+  for (int64_t t = 0; t < dims->tokens; t++)
+    cross_entropy_row(dlogits + t * dims->vocab, g[t], row_max[t], row_sum[t], logits + t * dims->vocab, targets[t],
+                      dims);
+}
