@@ -51,19 +51,28 @@ static void add_cotangents(struct ab_op_call *c, const struct ab_layer *layer, c
 }
 
 /* The recorder only reads the view; slots have no const views. */
+static struct ab_view slot_view(const struct ab_layer *layer, int slot, const void *value, int parts, int part) {
+  int64_t rows = layer->dims.rows / parts, length = layer->dims.length;
+  int64_t width = (int64_t)layer->block->slot[slot].count(&layer->dims) / (layer->dims.rows * length);
+  size_t offset = (size_t)(part * rows * length * width) * layer->kernels->element;
+  struct ab_view view = {.dtype = layer->kernels->dtype,
+                         .shape = {3, {rows, length, width}},
+                         .data = (unsigned char *)(uintptr_t)value + offset};
+  ab_view_contiguous(&view);
+  return view;
+}
+
 static void observe(const struct ab_layer *layer, const struct ab_layer_call *call, enum ab_phase phase, int slot,
                     const void *value) {
   if (!call->recorder || layer->kernels->dry) return;
+  int parts = call->microbatches > 1 ? call->microbatches : 1;
   struct ab_identity id = call->id;
   id.phase = phase;
   snprintf(id.tensor, sizeof id.tensor, "%s", layer->block->slot[slot].name);
-  int64_t rows = layer->dims.rows, length = layer->dims.length;
-  int64_t width = (int64_t)layer->block->slot[slot].count(&layer->dims) / (rows * length);
-  struct ab_view view = {.dtype = layer->kernels->dtype,
-                         .shape = {3, {rows, length, width}},
-                         .data = (void *)(uintptr_t)value};
-  ab_view_contiguous(&view);
-  ab_record(call->recorder, &id, &call->at, &view);
+  for (int part = 0; part < parts; part++, id.microbatch++) {
+    struct ab_view view = slot_view(layer, slot, value, parts, part);
+    ab_record(call->recorder, &id, &call->at, &view);
+  }
 }
 
 static void observe_outputs(const struct ab_layer *layer, const struct ab_layer_call *call, enum ab_phase phase,

@@ -26,7 +26,7 @@
  */
 #pragma once
 
-#define AB_OBS_EMBEDDING "embedding"
+#define AB_OBS_EMBEDDING "embeddings"
 #define AB_OBS_INPUTS "pipeline/inputs"
 #define AB_OBS_OUTPUTS "pipeline/outputs"
 #define AB_OBS_DECODER_NORM "decoder_norm"

@@ -1,0 +1,55 @@
+/* Parts that the oracle's two tables share: parameter storage, and a span of layers run one after another. */
+#pragma once
+
+#include "layer.h"
+#include "model.h"
+
+enum oracle_order { ORACLE_BY_DTYPE, ORACLE_BY_MICROBATCH, ORACLE_WHOLE_BATCH };
+
+/* One contiguous region per collection, leaves in canonical order; a leaf is addressed by (layer, parameter). */
+struct oracle_store {
+  struct ab_inventory_row *row; /* [rows] copy of the inventory, in book */
+  size_t rows;
+  struct ab_layer_dims dims;
+  enum ab_dtype dtype;
+  const struct ab_kernels *kernels;
+  void **leaf[2];               /* by ab_leaf_kind, [rows] */
+  size_t outer;                 /* rows before layer 0: 0 or 1 */
+  int params;                   /* per layer */
+};
+
+ab_status oracle_store_create(struct oracle_store *out, const struct ab_config *config, const struct ab_exec *exec,
+                              bool layers_only);
+void oracle_store_zero_grads(const struct oracle_store *store);
+ab_status oracle_store_leaves(const struct oracle_store *store, enum ab_leaf_kind kind, ab_leaf_fn fn, void *ctx);
+/* The leaves of one layer in the block's order; of what is outside the layers, by index into ab_outer_params. */
+void **oracle_store_layer(const struct oracle_store *store, enum ab_leaf_kind kind, int layer);
+void *oracle_store_outer(const struct oracle_store *store, enum ab_leaf_kind kind, int index);
+
+/* Layers [begin, end) on a batch cut into `chunks` contiguous parts of rows, each run by itself. */
+struct oracle_span {
+  const struct oracle_store *store;
+  const struct ab_exec *exec;
+  struct ab_layer layer;
+  int begin, end, chunks;
+  int microbatches; /* of the batch; 0: outside the pipeline, observed as microbatch -1 */
+  void **act;       /* [end - begin + 1] whole-batch activations; act[0] is the caller's */
+  void **saved;     /* [(end - begin) x chunks] */
+  void *work, *cotangent[2];
+  const int32_t *positions, *segment_ids;
+};
+
+/* The span that the pipeline covers, and the layers after it (all layers when there is no pipeline). Reserves the probe. */
+ab_status oracle_span_inside(struct oracle_span *out, const struct ab_config *config, const struct ab_exec *exec,
+                             const struct oracle_store *store, enum oracle_order order);
+ab_status oracle_span_outside(struct oracle_span *out, const struct ab_config *config, const struct ab_exec *exec,
+                              const struct oracle_store *store);
+/* Takes from exec->arena and exec->book what backward needs. *outputs [B, L, E] lives there; inputs stays until backward. */
+ab_status oracle_span_forward(struct oracle_span *span, void **outputs, void *inputs, const int32_t *positions,
+                              const int32_t *segment_ids);
+/* d_inputs [B, L, E] overwritten; weight gradients accumulated. They do not overlap unless the span is empty. */
+ab_status oracle_span_backward(struct oracle_span *span, void *d_inputs, const void *d_outputs);
+
+/* A whole-batch value [rows, length, width] under one of observed.h's names. */
+ab_status oracle_observe(const struct ab_exec *exec, const char *name, enum ab_phase phase, const void *value,
+                         const struct ab_layer_dims *batch, int64_t width);
