@@ -18,18 +18,21 @@ typedef enum {
 } ab_status;
 
 /* Fails with a printf-style sentence: `return AB_FAIL(AB_ECONFIG, "key '%s' ...", key);` */
-#define AB_FAIL(code, ...) ab_status_fail((code), __FILE__, __LINE__, __VA_ARGS__)
+#define AB_FAIL(code, ...) (ab_status_fail((code), __FILE__, __LINE__, __VA_ARGS__), (code))
 
 /* Passes a failure on and notes the place. */
 #define AB_TRY(expr)                                                                                \
   do {                                                                                              \
     ab_status ab_try_status = (expr);                                                               \
-    if (ab_try_status != AB_OK) return ab_status_pass(ab_try_status, __FILE__, __LINE__);           \
+    if (ab_try_status != AB_OK) {                                                                   \
+      ab_status_pass(__FILE__, __LINE__);                                                           \
+      return ab_try_status;                                                                         \
+    }                                                                                               \
   } while (0)
 
-ab_status ab_status_fail(ab_status code, const char *file, int line, const char *format, ...)
-    __attribute__((format(printf, 4, 5), warn_unused_result));
-ab_status ab_status_pass(ab_status code, const char *file, int line);
+void ab_status_fail(ab_status code, const char *file, int line, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+void ab_status_pass(const char *file, int line);
 
 /* The sentence of the last failure on this thread; "" after ab_status_clear. Borrowed. */
 const char *ab_status_message(void);

@@ -1,0 +1,68 @@
+/* The file door: everything that is read from or written to disk passes here, with its limits.
+ *
+ * Only regular files are read, in blocks, never mapped; a FIFO or a device never blocks. Sentences hold the path (escaped)
+ * and errno's text. A missing thing is AB_ENOTFOUND, any other refusal AB_EIO, a size outside the limit AB_EFORMAT.
+ * `_beneath` is for names that come from data: "/"-joined plain components below `folder`, no link followed on the way.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "status.h"
+
+/* Names of our temporary files and folders begin so; they are never goldens, cases or reports. */
+#define AB_TEMPORARY_PREFIX ".ab-tmp-"
+
+/* A whole file of at most `limit` bytes into *out (ab_mem_free), with a NUL behind its *size bytes. */
+ab_status ab_file_read(char **out, size_t *size, const char *path, size_t limit);
+ab_status ab_file_read_beneath(char **out, size_t *size, const char *folder, const char *name, size_t limit);
+
+/* Random access to a large file. */
+struct ab_file {
+  int fd;
+  uint64_t size; /* when it was opened */
+  char *path;
+};
+ab_status ab_file_open(struct ab_file *out, const char *path);
+ab_status ab_file_open_beneath(struct ab_file *out, const char *folder, const char *name);
+/* Exactly `count` bytes at `offset`; AB_EFORMAT when the file ends before. */
+ab_status ab_file_read_at(const struct ab_file *file, void *out, size_t count, uint64_t offset);
+/* Accepts a zeroed or closed struct. */
+void ab_file_close(struct ab_file *file);
+
+/* A file that appears under its name only when it is complete: temporary file beside it, full writes, fsync, rename, fsync
+ * of the folder. The mode of a file that is replaced is kept. A device, a pipe or anything below /dev or /proc is written
+ * directly. */
+struct ab_writer;
+ab_status ab_writer_new(struct ab_writer **out, const char *path);
+ab_status ab_writer_new_beneath(struct ab_writer **out, const char *folder, const char *name);
+ab_status ab_writer_put(struct ab_writer *writer, const void *bytes, size_t count);
+/* Makes it appear. The writer is still to be freed. */
+ab_status ab_writer_commit(struct ab_writer *writer);
+/* Removes what was not committed. Accepts NULL. */
+void ab_writer_free(struct ab_writer *writer);
+/* new, put, commit and free in one. */
+ab_status ab_file_write(const char *path, const void *bytes, size_t size);
+/* All bytes to an open descriptor (standard output); `what` names it in the sentence. */
+ab_status ab_file_put(int fd, const void *bytes, size_t count, const char *what);
+
+/* Makes a folder and what is missing above it; an existing one is fine. */
+ab_status ab_folder_make(const char *path);
+bool ab_folder_exists(const char *path);
+
+/* Sorted by bytes; "." and ".." and temporary names are left out. AB_EFORMAT beyond `limit` names. */
+struct ab_names {
+  char **name;
+  size_t count;
+};
+ab_status ab_folder_list(struct ab_names *out, const char *path, size_t limit);
+void ab_names_free(struct ab_names *names);
+
+/* A fresh folder of our own below `parent` (NULL: $TMPDIR, else /tmp), mode 0700; *out is its path (ab_mem_free). */
+ab_status ab_scratch_new(char **out, const char *parent);
+/* Removes it with all it holds; refuses a path whose last component is not a temporary name. Follows no link. */
+ab_status ab_scratch_remove(const char *path);
+/* Removes temporary files in `path` whose writers have died. */
+ab_status ab_folder_sweep(const char *path);

@@ -1,0 +1,192 @@
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "file_internal.h"
+#include "mem.h"
+
+enum { DEEPEST = 16 }; /* of a scratch folder */
+
+bool ab_folder_exists(const char *path) {
+  struct stat about;
+  return stat(path, &about) == 0 && S_ISDIR(about.st_mode);
+}
+
+static ab_status make_one(const char *path) {
+  if (mkdir(path, 0777) == 0) return AB_OK;
+  int error = errno;
+  if (error == EEXIST && ab_folder_exists(path)) return AB_OK;
+  return ab_file_fail("make the folder", path, error);
+}
+
+ab_status ab_folder_make(const char *path) {
+  char *prefix;
+  AB_TRY(ab_mem_string(&prefix, path));
+  ab_status status = AB_OK;
+  for (char *slash = strchr(prefix + (*prefix != '\0'), '/'); slash && status == AB_OK; slash = strchr(slash + 1, '/')) {
+    *slash = '\0';
+    status = ab_folder_exists(prefix) ? AB_OK : make_one(prefix);
+    *slash = '/';
+  }
+  ab_mem_free(prefix);
+  AB_TRY(status);
+  return make_one(path);
+}
+
+static bool is_temporary(const char *name) {
+  return !strncmp(name, AB_TEMPORARY_PREFIX, strlen(AB_TEMPORARY_PREFIX));
+}
+
+static bool is_dots(const char *name) { return !strcmp(name, ".") || !strcmp(name, ".."); }
+
+static ab_status open_stream(DIR **out, const char *path) {
+  int fd;
+  AB_TRY(ab_folder_open(&fd, path));
+  DIR *stream = fdopendir(fd);
+  if (!stream) {
+    int error = errno;
+    close(fd);
+    return ab_file_fail("read the folder", path, error);
+  }
+  *out = stream;
+  return AB_OK;
+}
+
+/* *name is NULL at the end. */
+static ab_status next_name(const char **name, DIR *stream, const char *path) {
+  struct dirent *entry;
+  do {
+    errno = 0;
+    entry = readdir(stream);
+  } while (entry && is_dots(entry->d_name));
+  if (!entry && errno) return ab_file_fail("read the folder", path, errno);
+  *name = entry ? entry->d_name : NULL;
+  return AB_OK;
+}
+
+static int by_bytes(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+
+static ab_status append_name(struct ab_names *names, size_t *room, const char *name) {
+  if (names->count == *room) {
+    size_t more = *room ? 2 * *room : 32;
+    AB_TRY(ab_mem_resize(&names->name, more, sizeof *names->name));
+    *room = more;
+  }
+  AB_TRY(ab_mem_string(&names->name[names->count], name));
+  names->count++;
+  return AB_OK;
+}
+
+static ab_status list(struct ab_names *names, DIR *stream, const char *path, size_t limit) {
+  size_t room = 0;
+  const char *name;
+  for (;;) {
+    AB_TRY(next_name(&name, stream, path));
+    if (!name) break;
+    if (is_temporary(name)) continue;
+    if (names->count == limit) return AB_FAIL(AB_EFORMAT, "the folder '%s' holds more than %zu names", path, limit);
+    AB_TRY(append_name(names, &room, name));
+  }
+  if (names->count) qsort(names->name, names->count, sizeof *names->name, by_bytes);
+  return AB_OK;
+}
+
+ab_status ab_folder_list(struct ab_names *out, const char *path, size_t limit) {
+  DIR *stream;
+  struct ab_names names = {0};
+  AB_TRY(open_stream(&stream, path));
+  ab_status status = list(&names, stream, path, limit);
+  closedir(stream);
+  if (status != AB_OK) ab_names_free(&names);
+  AB_TRY(status);
+  *out = names;
+  return AB_OK;
+}
+
+void ab_names_free(struct ab_names *names) {
+  for (size_t i = 0; i < names->count; i++) ab_mem_free(names->name[i]);
+  ab_mem_free(names->name);
+  *names = (struct ab_names){0};
+}
+
+ab_status ab_scratch_new(char **out, const char *parent) {
+  const char *from = getenv("TMPDIR");
+  if (!parent) parent = from && *from ? from : "/tmp";
+  char *path;
+  AB_TRY(ab_path_join(&path, parent, AB_TEMPORARY_PREFIX "XXXXXX"));
+  if (!mkdtemp(path)) {
+    ab_status status = ab_file_fail("make a scratch folder in", parent, errno);
+    ab_mem_free(path);
+    return status;
+  }
+  *out = path;
+  return AB_OK;
+}
+
+static ab_status remove_inside(int folder, const char *path, int depth);
+
+static ab_status remove_name(int folder, const char *name, const char *path, int depth) {
+  if (unlinkat(folder, name, 0) == 0 || errno == ENOENT) return AB_OK;
+  if (errno != EISDIR && errno != EPERM) return ab_file_fail("remove from", path, errno);
+  int inner = openat(folder, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (inner < 0) return ab_file_fail("remove from", path, errno);
+  AB_TRY(remove_inside(inner, path, depth + 1));
+  if (unlinkat(folder, name, AT_REMOVEDIR) != 0) return ab_file_fail("remove from", path, errno);
+  return AB_OK;
+}
+
+/* Takes the descriptor over. */
+static ab_status remove_inside(int folder, const char *path, int depth) {
+  DIR *stream = depth < DEEPEST ? fdopendir(folder) : NULL;
+  if (!stream) {
+    close(folder);
+    return AB_FAIL(AB_EIO, "cannot look into the scratch folder '%s', %d deep", path, depth);
+  }
+  const char *name;
+  ab_status status;
+  do {
+    status = next_name(&name, stream, path);
+    if (status == AB_OK && name) status = remove_name(folder, name, path, depth);
+  } while (status == AB_OK && name);
+  closedir(stream);
+  return status;
+}
+
+ab_status ab_scratch_remove(const char *path) {
+  const char *slash = strrchr(path, '/');
+  if (!is_temporary(slash ? slash + 1 : path))
+    return AB_FAIL(AB_EIO, "'%s' is not a scratch folder: its name does not begin with " AB_TEMPORARY_PREFIX, path);
+  int folder = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (folder < 0) return ab_file_fail("open the folder", path, errno);
+  AB_TRY(remove_inside(folder, path, 0));
+  if (rmdir(path) != 0) return ab_file_fail("remove", path, errno);
+  return AB_OK;
+}
+
+/* A living writer holds a lock on its file. */
+static void sweep_name(int folder, const char *name) {
+  struct stat about;
+  int fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  if (fd < 0) return;
+  if (fstat(fd, &about) == 0 && S_ISREG(about.st_mode) && flock(fd, LOCK_EX | LOCK_NB) == 0) unlinkat(folder, name, 0);
+  close(fd);
+}
+
+ab_status ab_folder_sweep(const char *path) {
+  DIR *stream;
+  AB_TRY(open_stream(&stream, path));
+  const char *name;
+  ab_status status;
+  do {
+    status = next_name(&name, stream, path);
+    if (status == AB_OK && name && is_temporary(name)) sweep_name(dirfd(stream), name);
+  } while (status == AB_OK && name);
+  closedir(stream);
+  AB_TRY(status);
+  return AB_OK;
+}
