@@ -24,10 +24,10 @@ const char *ab_quantity_name(enum ab_quantity quantity);
 bool ab_identity_equal(const struct ab_identity *a, const struct ab_identity *b);
 uint64_t ab_identity_hash(const struct ab_identity *id);
 
-enum { AB_IDENTITY_TEXT = 256 }; /* bytes that hold any printed identity or pattern, terminator included */
+enum { AB_IDENTITY_TEXT = 512 }; /* bytes that hold any printed identity or pattern, terminator included */
 
-/* "step 0 microbatch 2 layers/3/query_proj forward"; parts that are -1 are left out. Escaped
- * as by ab_text_escape. */
+/* "step 0 microbatch 2 layers/3/query_proj forward"; parts that are -1 are left out. Escaped as by
+ * ab_text_escape. */
 void ab_identity_print(char text[AB_IDENTITY_TEXT], const struct ab_identity *id);
 /* The name under which findings are grouped: "layers/<asterisk>/self_attention/query/kernel backward"; step, microbatch
  * and every all-digit path component are dropped. */

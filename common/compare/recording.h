@@ -25,7 +25,7 @@ struct ab_recording {
   char *header; /* JSON text; NULL before the header frame */
   struct ab_recorded *observation; /* bubbles excluded */
   struct ab_recorded_metric *metric;
-  struct ab_counter *counter; /* summed by (name, step, accumulation, iteration, stage, repeat) */
+  struct ab_counter *counter; /* summed by identity and place */
   struct ab_fingerprint *fingerprint;
   char *notes; /* one per line, NULL if none */
   size_t observations, metrics, counters, fingerprints, bubbles;
@@ -56,9 +56,9 @@ const struct ab_recorded *ab_recording_find(const struct ab_recording *recording
 const struct ab_recorded_metric *ab_recording_metric(const struct ab_recording *recording, int step, const char *name);
 const struct ab_fingerprint *ab_recording_fingerprint(const struct ab_recording *recording,
                                                       const struct ab_identity *id);
-/* Sum of all counters of this name; a NULL `at` sums over all places, a -1 in it over that coordinate. `bubble` in `at`
- * must match. */
-int64_t ab_recording_count(const struct ab_recording *recording, const char *name, const struct ab_where *at);
+/* Sum of the counters that match: id->tensor is the name; -1 elsewhere in id and at means any; NULL `at`: anywhere. */
+int64_t ab_recording_count(const struct ab_recording *recording, const struct ab_identity *id,
+                           const struct ab_where *at);
 /* The last observation as text, for "the side died after ..."; "nothing" if none. */
 void ab_recording_last(char text[AB_IDENTITY_TEXT], const struct ab_recording *recording);
 /* Recomputed tensors whose digest differs from the forward one: their number, and the first (NULL if none). */

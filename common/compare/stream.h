@@ -19,10 +19,10 @@ struct ab_metric {
   bool f32;
 };
 
+/* id.tensor is the counter's name; its phase means nothing. */
 struct ab_counter {
-  char name[AB_NAME_MAX];
+  struct ab_identity id;
   struct ab_where at;
-  int step, accumulation;
   int64_t amount;
 };
 

@@ -20,10 +20,14 @@ typedef void (*ab_bounds_fn)(void *ctx, const struct ab_identity *id, double *gi
 
 /* What config and parameter tables say must be there; never taken from a stream. */
 struct ab_expected {
-  size_t steps;                                         /* distinct steps with a compared metric or tensor */
-  size_t tensors[AB_QUANTITIES], elements[AB_QUANTITIES]; /* AB_UNCOUNTED: not pinned for this quantity. [AB_Q_METRIC]: */
-};                                                      /* number of scalars in both */
+  size_t steps;                   /* distinct steps >= 0 with a compared metric or tensor */
+  size_t tensors[AB_QUANTITIES];  /* [AB_Q_METRIC]: metrics, one per step and name */
+  size_t elements[AB_QUANTITIES]; /* [AB_Q_METRIC] is not used */
+};
+/* A count that is not pinned, e.g. of activations under a remat policy. Everything else must be exactly as expected. */
 #define AB_UNCOUNTED ((size_t)-1)
+/* Nothing pinned. */
+struct ab_expected ab_expected_none(void);
 
 struct ab_comparison {
   const struct ab_recording *a, *b;
@@ -86,10 +90,14 @@ struct ab_verdict {
   enum ab_exit exit;
   struct ab_tally steps, tensors, elements, metrics; /* tensors and elements: sum over the quantities that are pinned */
   struct ab_tally by_quantity[AB_QUANTITIES];        /* tensors */
+  size_t unpinned;             /* compared tensors and metrics of quantities without an expected count */
+  bool counts_right;           /* every pinned count is as expected */
   size_t ignored;              /* only in a, with a partial reference */
   size_t unjudged;             /* bounded, different, and neither values nor fingerprints */
   size_t differing, failing;   /* tensors and metrics */
-  size_t differing_elements, sign_only, nonfinite; /* elements; the first two as far as values were seen */
+  size_t differing_elements;   /* as far as values were seen */
+  size_t sign_only;            /* +0 against -0; without values the difference of their numbers */
+  size_t nonfinite;            /* of both sides */
   size_t first_bad_step, exact_steps; /* lowest failing step (AB_UNCOUNTED: none); steps without any difference */
   bool any, any_difference;
   struct ab_finding worst;       /* largest distance / limit, non-finite first; valid if `any` */

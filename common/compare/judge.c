@@ -1,0 +1,89 @@
+#include "judge.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "mem.h"
+
+static bool same_digest(const struct ab_observation *a, const struct ab_observation *b) {
+  return a->dtype == b->dtype && memcmp(a->summary.digest, b->summary.digest, sizeof a->summary.digest) == 0;
+}
+
+/* 0 against 0 is 0. */
+static double over(double distance, double norm) { return distance == 0 ? 0 : norm == 0 ? INFINITY : distance / norm; }
+
+/* |a-b| is at least the difference of the norms. */
+static double norm_distance(const struct ab_summary *a, const struct ab_summary *b) {
+  return over(fabs(a->l2 - b->l2), b->l2);
+}
+
+/* The projections' estimate, raised to what a single sample or the norms already prove. */
+static double estimate(const struct ab_fingerprint *a, const struct ab_fingerprint *b) {
+  double distance = over(ab_fingerprint_distance(a, b), b->summary.l2);
+  for (int k = 0; k < AB_SAMPLES; k++) {
+    double proven = over(fabs(a->sample[k] - b->sample[k]), b->summary.l2);
+    if (!(proven <= distance)) distance = proven;
+  }
+  double norms = norm_distance(&a->summary, &b->summary);
+  return norms <= distance ? distance : norms;
+}
+
+static ab_status from_values(struct ab_finding *finding, bool *found, const struct ab_comparison *c,
+                             const struct ab_observation *a, const struct ab_observation *b) {
+  struct ab_view view_a, view_b;
+  *found = false;
+  if (!c->values) return AB_OK;
+  ab_status status = c->values(c->values_ctx, 0, a, &view_a);
+  if (status == AB_OK) status = c->values(c->values_ctx, 1, b, &view_b);
+  if (status == AB_ENOTFOUND) return AB_OK;
+  AB_TRY(status);
+  AB_TRY(ab_difference(&finding->difference, &view_a, &view_b));
+  finding->evidence = AB_EVIDENCE_VALUES;
+  finding->distance = finding->difference.integers && finding->difference.differing ? INFINITY
+                                                                                      : finding->difference.rel_l2;
+  *found = true;
+  return AB_OK;
+}
+
+static bool from_fingerprints(struct ab_finding *finding, const struct ab_comparison *c) {
+  const struct ab_fingerprint *a = ab_recording_fingerprint(c->a, &finding->id);
+  const struct ab_fingerprint *b = ab_recording_fingerprint(c->b, &finding->id);
+  if (!a || !b || a->seed != b->seed || !ab_shape_equal(&a->shape, &b->shape)) return false;
+  finding->evidence = AB_EVIDENCE_ESTIMATE;
+  finding->distance = estimate(a, b);
+  return true;
+}
+
+ab_status ab_judge_tensor(struct ab_finding *finding, bool *judged, const struct ab_comparison *c,
+                          const struct ab_observation *a, const struct ab_observation *b) {
+  bool nonfinite = a->summary.nonfinite || b->summary.nonfinite, found;
+  finding->evidence = AB_EVIDENCE_DIGEST;
+  finding->distance = 0;
+  *judged = true;
+  if (same_digest(a, b) && !nonfinite) return AB_OK;
+  AB_TRY(from_values(finding, &found, c, a, b));
+  if (!found) found = from_fingerprints(finding, c);
+  if (!found) finding->distance = norm_distance(&a->summary, &b->summary);
+  if (nonfinite) finding->distance = INFINITY;
+  bool equal_values = finding->evidence == AB_EVIDENCE_VALUES && !finding->difference.differing;
+  finding->differs = a->dtype == b->dtype || !equal_values;
+  bool bitwise = finding->bound.tier == AB_TIER_BITWISE;
+  finding->fails = bitwise ? finding->differs : !ab_bound_holds(&finding->bound, finding->distance);
+  *judged = bitwise || found || finding->fails;
+  return AB_OK;
+}
+
+struct ab_identity ab_metric_identity(const struct ab_metric *metric) {
+  struct ab_identity id = {.step = metric->step, .accumulation = -1, .microbatch = -1, .layer = -1, .phase = AB_UPDATE};
+  memcpy(id.tensor, metric->name, sizeof id.tensor);
+  return id;
+}
+
+void ab_judge_metric(struct ab_finding *finding, const struct ab_metric *a, const struct ab_metric *b) {
+  finding->difference = ab_difference_scalar(a->value, b->value, a->f32 && b->f32);
+  finding->evidence = AB_EVIDENCE_SCALAR;
+  finding->distance = finding->difference.rel_l2;
+  finding->differs = finding->difference.differing > 0;
+  bool bitwise = finding->bound.tier == AB_TIER_BITWISE;
+  finding->fails = bitwise ? finding->differs : !ab_bound_holds(&finding->bound, finding->distance);
+}
