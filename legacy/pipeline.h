@@ -1,0 +1,66 @@
+/* Pipeline: MaxText's per-iteration engine as a Linen module; layers/pipeline.py before the migration (PipelineBase,
+ * Pipeline). Variables of a stage lie under `layers` (or, scanned, under `layers_per_stage` of the module that owns the
+ * pipeline), stacked as [circular_repeats, layers, ...], or [layers, ...] for one repeat.
+ */
+#pragma once
+
+#include "pipeline_utils.h"
+#include "stack.h"
+
+/* What one iteration hands to the next, and with the same layout the cotangents that it hands back. A = rows x L x E. */
+struct linen_loop_state {
+  struct linen_buffer state_io;           /* [S, M/S, A] */
+  struct linen_buffer shift;              /* [S, 1, A] */
+  struct linen_buffer prev_outputs;       /* [S, 1, A] with delayed forwarding */
+  struct linen_buffer circ_storage;       /* [S, M, A] with circular storage */
+  struct linen_buffer circ_storage_mover; /* [S, 1, A] with circular storage */
+};
+
+struct linen_pipeline {
+  struct linen_module base;
+  const struct ab_config *config;
+  const struct ab_exec *exec;
+  struct linen_schedule schedule;
+  struct linen_axis repeats_axis, stages_axis;
+  struct linen_stack layers;     /* one stage */
+  struct linen_weights *weights; /* [S] */
+  struct linen_cell *cell;       /* [S] what each stage does in the current iteration */
+  size_t count;                  /* A, elements */
+
+  /* one pass */
+  struct linen_scope layers_scope, layers_cotangents;
+  const int32_t *positions, *segment_ids; /* [M, rows, L] */
+  struct linen_residuals inputs;          /* [T][S][K] iteration_input and decoder_layer_input */
+  struct linen_residuals saved;           /* [T][S][K] what the remat policy keeps */
+  struct linen_loop_state state;          /* forward: loop state; backward: its cotangents */
+  struct linen_buffer stages_out;         /* forward Y, backward its cotangent */
+  struct linen_buffer d_stages_in;        /* backward */
+  void *column, *moved;                   /* [S, A] on their way through a ring */
+  void *accumulator[AB_MAX_PARAMS];       /* scanned stage: [R, S, K, leaf] gradients */
+};
+
+/* parent NULL: the pipeline is the root. */
+ab_status linen_pipeline_new(struct linen_pipeline *self, struct linen_module *parent, const char *name,
+                             const struct ab_config *config, const struct ab_exec *exec);
+/* outputs [B, L, E]; what backward needs stays in exec->arena and exec->book above the caller's marks. */
+ab_status linen_pipeline_call(struct linen_pipeline *self, const struct linen_scope *root, void *outputs,
+                              const void *inputs, const int32_t *positions, const int32_t *segment_ids);
+/* d_inputs overwritten; cotangents of the params overwritten. Iterations in reverse order. */
+ab_status linen_pipeline_vjp(struct linen_pipeline *self, const struct linen_scope *root,
+                             const struct linen_scope *cotangents, void *d_inputs, const void *d_outputs);
+/* The canonical leaves of the pipelined layers below either root scope. */
+ab_status linen_pipeline_leaves(const struct linen_pipeline *self, const struct linen_scope *root, ab_leaf_fn fn,
+                                void *ctx);
+
+/* Shared by the two passes: pipeline.c. */
+ab_status linen_pipeline_begin(struct linen_pipeline *self, const struct linen_scope *root);
+ab_status linen_take_loop_state(struct linen_pipeline *self);
+ab_status linen_take_buffer(const struct linen_pipeline *self, struct linen_buffer *out, int columns);
+ab_status linen_take_work(struct linen_pipeline *self, bool backward);
+/* get_current_stage_weights, and who does what in iteration t. */
+ab_status linen_get_current_stage_weights(struct linen_pipeline *self, int t);
+bool linen_cell_runs(const struct linen_pipeline *self, int s);
+ab_status linen_end_iteration(struct linen_pipeline *self, bool count);
+void linen_select_stage(const struct linen_pipeline *self, struct linen_scope *scope, int repeat, int stage);
+ab_status linen_observe_whole(const struct linen_pipeline *self, const char *name, enum ab_phase phase,
+                              const void *data);

@@ -1,0 +1,159 @@
+/* The forward pass of Pipeline; MaxText pipeline.py, function names as there. */
+#include <stdio.h>
+#include <string.h>
+
+#include "observed.h"
+#include "pipeline.h"
+
+/* state_io [S, M/S, A] is the inputs as they come: microbatch m lies at stage m div q, column m mod q. */
+static ab_status init_states(struct linen_pipeline *self, const void *inputs) {
+  const struct ab_exec *exec = self->exec;
+  int columns = self->schedule.microbatches_per_stage;
+  AB_TRY(linen_take_buffer(self, &self->state.state_io, columns));
+  exec->kernels->copy(self->state.state_io.data, inputs, (size_t)self->schedule.microbatches * self->count);
+  return linen_take_loop_state(self);
+}
+
+/* What the first stage takes in iteration t. */
+static const void *first_stage_input(const struct linen_pipeline *self, int t) {
+  const struct linen_loop_state *state = &self->state;
+  const struct ab_kernels *k = self->exec->kernels;
+  int column = t % self->schedule.microbatches_per_stage;
+  if (t < self->schedule.microbatches) return linen_buffer_at(&state->state_io, k, 0, column);
+  if (self->schedule.use_circ_storage)
+    return linen_buffer_at(&state->circ_storage, k, 0, t % self->schedule.microbatches);
+  return linen_buffer_at(&state->shift, k, 0, 0);
+}
+
+static void get_iteration_inputs(struct linen_pipeline *self, int t) {
+  const struct ab_kernels *k = self->exec->kernels;
+  for (int s = self->exec->mesh->stage_begin; s < self->exec->mesh->stage_end; s++) {
+    const void *x = s == 0 ? first_stage_input(self, t) : linen_buffer_at(&self->state.shift, k, s, 0);
+    k->copy(self->cell[s].inputs, x, self->count);
+  }
+}
+
+static void run_stage(void *ctx, int s) {
+  struct linen_pipeline *self = ctx;
+  struct linen_cell *cell = &self->cell[s];
+  cell->y = linen_buffer_at(&self->stages_out, self->exec->kernels, s, 0);
+  if (linen_cell_runs(self, s))
+    linen_stack_call(&self->layers, &self->weights[s], cell);
+  else
+    self->exec->kernels->zero(cell->y, self->count);
+}
+
+/* The ring always sends; stage 0 takes what it was sent only where repeats follow each other without circular storage. */
+static void update_shift(struct linen_pipeline *self) {
+  const struct ab_exec *exec = self->exec;
+  const struct linen_buffer *sent = self->schedule.forwarding_delay > 1 ? &self->state.prev_outputs : &self->stages_out;
+  exec->mesh->ops->ring(exec->mesh, self->state.shift.data, sent->data, self->count, +1);
+  bool rotates = self->schedule.repeats > 1 && !self->schedule.use_circ_storage;
+  if (!rotates && exec->mesh->stage_begin == 0) exec->kernels->zero(self->state.shift.data, self->count);
+}
+
+static void update_circ_storage(struct linen_pipeline *self, int t) {
+  struct ab_mesh *mesh = self->exec->mesh;
+  struct linen_loop_state *state = &self->state;
+  mesh->ops->ring(mesh, self->moved, state->circ_storage_mover.data, self->count, +1);
+  linen_put_column(&state->circ_storage, self->moved, mesh, linen_circ_storage_index(&self->schedule, t));
+  linen_put_column(&state->circ_storage_mover, self->stages_out.data, mesh, 0);
+}
+
+/* The column of this iteration moves one stage down; the last stage puts its output there. */
+static void update_state_io(struct linen_pipeline *self, int t) {
+  struct ab_mesh *mesh = self->exec->mesh;
+  int column = t % self->schedule.microbatches_per_stage, last = self->schedule.stages - 1;
+  linen_take_column(self->column, &self->state.state_io, mesh, column);
+  mesh->ops->ring(mesh, self->moved, self->column, self->count, -1);
+  linen_put_column(&self->state.state_io, self->moved, mesh, column);
+  if (mesh->stage_end == self->schedule.stages)
+    mesh->kernels->copy(linen_buffer_at(&self->state.state_io, mesh->kernels, last, column),
+                        linen_buffer_at(&self->stages_out, mesh->kernels, last, 0), self->count);
+}
+
+/* Old values are read before they are overwritten: shift takes the previous outputs, circ_storage the old mover. */
+static void get_new_loop_state(struct linen_pipeline *self, int t) {
+  update_shift(self);
+  if (self->schedule.forwarding_delay > 1)
+    linen_put_column(&self->state.prev_outputs, self->stages_out.data, self->exec->mesh, 0);
+  if (self->schedule.use_circ_storage) update_circ_storage(self, t);
+  update_state_io(self, t);
+}
+
+/* One loop buffer as [S, columns, rows, L, E], or without the columns. Whole buffers belong to no microbatch: like bubbles
+ * they stay outside the join between sides. */
+static ab_status observe_buffer(const struct linen_pipeline *self, int t, const char *name,
+                                const struct linen_buffer *buffer, size_t stage_stride) {
+  const struct ab_layer_dims *dims = &self->layers.plan.dims;
+  struct ab_identity id = {.microbatch = -1, .layer = -1, .phase = AB_FORWARD};
+  struct ab_where at = {.iteration = t, .stage = -1, .repeat = -1, .bubble = true};
+  struct ab_view view = {.dtype = self->exec->kernels->dtype, .data = buffer->data};
+  if (!buffer->data) return AB_OK;
+  view.shape = (struct ab_shape){
+      5, {self->schedule.stages, buffer->columns, dims->rows, dims->length, dims->emb}};
+  ab_view_contiguous(&view);
+  if (stage_stride) view.stride[0] = (int64_t)stage_stride;
+  if (strcmp(name, "state_io") && strcmp(name, "circ_storage")) view = ab_view_index(&view, 1, 0);
+  snprintf(id.tensor, sizeof id.tensor, "loop/%s", name);
+  return ab_probe_observe(self->exec->probe, &id, &at, &view);
+}
+
+/* Large: only for who wants values. */
+static ab_status observe_loop(const struct linen_pipeline *self, int t) {
+  const struct linen_loop_state *state = &self->state;
+  struct linen_buffer stages_in = {.data = linen_residuals_at(&self->inputs, t), .columns = 1, .count = self->count};
+  size_t stride = linen_stack_input_bytes(&self->layers) / self->exec->kernels->element;
+  if (!self->exec->probe || ab_probe_level(self->exec->probe) != AB_LEVEL_FULL) return AB_OK;
+  AB_TRY(observe_buffer(self, t, "stages_in", &stages_in, stride * (size_t)self->layers.count));
+  AB_TRY(observe_buffer(self, t, "stages_out", &self->stages_out, 0));
+  AB_TRY(observe_buffer(self, t, "state_io", &state->state_io, 0));
+  AB_TRY(observe_buffer(self, t, "shift", &state->shift, 0));
+  AB_TRY(observe_buffer(self, t, "prev_outputs", &state->prev_outputs, 0));
+  AB_TRY(observe_buffer(self, t, "circ_storage", &state->circ_storage, 0));
+  return observe_buffer(self, t, "circ_storage_mover", &state->circ_storage_mover, 0);
+}
+
+static ab_status run_one_iteration(void *ctx, int64_t loop_iteration) {
+  struct linen_pipeline *self = ctx;
+  const struct ab_exec *exec = self->exec;
+  int t = (int)loop_iteration;
+  AB_TRY(linen_get_current_stage_weights(self, t));
+  get_iteration_inputs(self, t);
+  linen_vmap(run_stage, self, exec->mesh->stage_begin, exec->mesh->stage_end, exec->kernels->dry);
+  AB_TRY(linen_end_iteration(self, true));
+  get_new_loop_state(self, t);
+  return observe_loop(self, t);
+}
+
+/* Microbatch m finished in column (D + m) mod q of its stage; back to column m mod q. */
+static void permute_output_micro_per_stage_dim(const struct linen_pipeline *self, void *outputs) {
+  struct linen_buffer permuted = self->state.state_io;
+  permuted.data = outputs;
+  linen_roll_columns(&permuted, &self->state.state_io, self->exec->mesh, self->schedule.rotations);
+}
+
+static ab_status take_residuals(struct linen_pipeline *self) {
+  size_t cells = (size_t)(self->schedule.stages * self->layers.count);
+  int64_t length = self->schedule.iterations;
+  bool scan = self->config->scan_pipeline_iterations;
+  AB_TRY(linen_residuals_init(&self->inputs, self->exec, cells * linen_stack_input_bytes(&self->layers), length, scan));
+  return linen_residuals_init(&self->saved, self->exec, cells * linen_stack_saved_bytes(&self->layers), length, scan);
+}
+
+ab_status linen_pipeline_call(struct linen_pipeline *self, const struct linen_scope *root, void *outputs,
+                              const void *inputs, const int32_t *positions, const int32_t *segment_ids) {
+  struct ab_arena *arena = self->exec->arena;
+  self->positions = positions;
+  self->segment_ids = segment_ids;
+  AB_TRY(linen_observe_whole(self, AB_OBS_INPUTS, AB_FORWARD, inputs));
+  AB_TRY(take_residuals(self));
+  size_t mark = ab_arena_mark(arena);
+  AB_TRY(linen_pipeline_begin(self, root));
+  AB_TRY(init_states(self, inputs));
+  AB_TRY(linen_take_work(self, false));
+  AB_TRY(linen_scan_call(run_one_iteration, self, self->schedule.iterations));
+  permute_output_micro_per_stage_dim(self, outputs);
+  ab_arena_release(arena, mark);
+  return linen_observe_whole(self, AB_OBS_OUTPUTS, AB_FORWARD, outputs);
+}
