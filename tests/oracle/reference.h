@@ -51,7 +51,7 @@ struct reference_run {
   struct ab_tree *grads;
 };
 struct reference_run reference_run_pipeline(const struct reference_case *c, const struct ab_pipeline_ops *ops,
-                                            const struct ab_kernels *kernels);
+                                            const struct ab_kernels *kernels, struct ab_probe *probe);
 void reference_run_free(struct reference_run *run);
 /* Against outputs.safetensors, grads.safetensors and expected.json, inside the row's bounds. */
 void reference_check_run(const struct reference_case *c, const struct reference_run *run,

@@ -5,7 +5,7 @@
 #include "reference.h"
 #include "tap.h"
 
-enum { BOOK_BYTES = 1 << 24 };
+enum { BOOK_BYTES = 1 << 20 };
 
 static void exec_init(struct reference_side *s, const struct ab_kernels *kernels, const struct ab_config *config,
                       struct ab_probe *probe) {
@@ -135,13 +135,13 @@ static void forward_backward(const struct reference_case *c, struct reference_si
 }
 
 struct reference_run reference_run_pipeline(const struct reference_case *c, const struct ab_pipeline_ops *ops,
-                                            const struct ab_kernels *kernels) {
+                                            const struct ab_kernels *kernels, struct ab_probe *probe) {
   struct reference_side s;
   struct ab_layout layout;
   struct reference_run run = {.elements = batch_tokens(c->config) * (size_t)c->config->emb_dim};
   ck_ok(ab_mem_new(&run.outputs, run.elements, kernels->element));
   ck_ok(ab_mem_new(&run.d_inputs, run.elements, kernels->element));
-  reference_pipeline_new(&s, ops, kernels, c->config, NULL);
+  reference_pipeline_new(&s, ops, kernels, c->config, probe);
   ck_ok(ab_layout_new(&layout, c->config, true));
   load_params(c, &s, &layout);
   forward_backward(c, &s, &run);

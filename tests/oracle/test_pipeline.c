@@ -9,7 +9,7 @@ static const char ISSUE[] = "main-job";
 
 static void check_case(int i, const struct ab_pipeline_ops *ops, const struct ab_kernels *kernels) {
   struct reference_case c = reference_open(ISSUE, "engine", i);
-  struct reference_run run = reference_run_pipeline(&c, ops, kernels);
+  struct reference_run run = reference_run_pipeline(&c, ops, kernels, NULL);
   reference_check_run(&c, &run, kernels);
   reference_run_free(&run);
   reference_close(&c);
@@ -33,8 +33,8 @@ END_TEST
 /* Whole batch or by microbatch: equal up to rounding in float64, and the outputs in float32 for the simple blocks too. */
 START_TEST(test_orders_agree) {
   struct reference_case c = reference_open(ISSUE, "engine", _i);
-  struct reference_run whole = reference_run_pipeline(&c, &ab_oracle_pipeline_ops_whole_batch, &ab_kernels_f64);
-  struct reference_run parts = reference_run_pipeline(&c, &ab_oracle_pipeline_ops_by_microbatch, &ab_kernels_f64);
+  struct reference_run whole = reference_run_pipeline(&c, &ab_oracle_pipeline_ops_whole_batch, &ab_kernels_f64, NULL);
+  struct reference_run parts = reference_run_pipeline(&c, &ab_oracle_pipeline_ops_by_microbatch, &ab_kernels_f64, NULL);
   for (size_t i = 0; i < ab_tree_size(whole.grads); i++) {
     const struct ab_tensor *a = ab_tree_at(whole.grads, i), *b = ab_tree_at(parts.grads, i);
     double wrong = 0, all = 0;
