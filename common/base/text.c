@@ -1,5 +1,6 @@
 #include "text.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -25,14 +26,24 @@ size_t ab_edit_distance(const char *a, const char *b) {
   return row[length];
 }
 
-/* Length of the valid UTF-8 sequence of a printable character at p, 0 if there is none. */
-static size_t printable(const unsigned char *p) {
-  if (p[0] < 0x80) return p[0] >= 0x20 && p[0] != 0x7f;
-  size_t length = p[0] >= 0xf0 && p[0] < 0xf5 ? 4 : p[0] >= 0xe0 && p[0] < 0xf0 ? 3 : p[0] >= 0xc2 && p[0] < 0xe0 ? 2 : 0;
+size_t ab_utf8_length(const char *text, size_t left) {
+  const unsigned char *p = (const unsigned char *)text;
+  if (left == 0) return 0;
+  if (p[0] < 0x80) return 1;
+  size_t length = p[0] >= 0xc2 && p[0] < 0xe0 ? 2 : (p[0] & 0xf0) == 0xe0 ? 3 : p[0] >= 0xf0 && p[0] < 0xf5 ? 4 : 0;
+  if (length == 0 || length > left) return 0;
   for (size_t i = 1; i < length; i++)
     if ((p[i] & 0xc0) != 0x80) return 0;
-  int c1_control = length == 2 && p[0] == 0xc2 && p[1] < 0xa0;
-  return c1_control ? 0 : length;
+  bool overlong = (p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xf0 && p[1] < 0x90);
+  bool surrogate = p[0] == 0xed && p[1] >= 0xa0, above = p[0] == 0xf4 && p[1] >= 0x90;
+  return overlong || surrogate || above ? 0 : length;
+}
+
+/* Length of the valid UTF-8 sequence of a printable character at p, 0 if there is none. */
+static size_t printable(const unsigned char *p) {
+  size_t length = ab_utf8_length((const char *)p, strnlen((const char *)p, 4));
+  bool control = p[0] < 0x20 || p[0] == 0x7f || (p[0] == 0xc2 && p[1] < 0xa0);
+  return control ? 0 : length;
 }
 
 void ab_text_escape(char *out, size_t size, const char *text) {

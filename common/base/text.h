@@ -8,3 +8,5 @@ size_t ab_edit_distance(const char *a, const char *b);
 /* Copies text into out with control bytes and invalid UTF-8 shown as \xNN, so that names from data cannot steer a
  * terminal; cut to size. */
 void ab_text_escape(char *out, size_t size, const char *text);
+/* Bytes of the UTF-8 character at text, of which `left` are there; 0 if it is none (overlong, surrogate, above U+10FFFF, cut). */
+size_t ab_utf8_length(const char *text, size_t left);
