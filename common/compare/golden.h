@@ -1,13 +1,15 @@
 /* Golden JSON, schema "abpipe-golden/1": the numbers that a case gave once, with where they came from.
  *
  * Written by `ab_golden` only; no comparison writes one. Numbers stand as {"value": shortest decimal, "bits": hex}; the
- * bits count and must agree with the decimal. Keys sorted, one value per line, no time outside provenance.
- * Codes: AB_ENOTFOUND there is no such file; AB_EFORMAT malformed, truncated, newer schema, merge conflict; AB_EMISMATCH
- * stale: made for another config. All three are exit 4; a difference of values is a verdict.
+ * bits count and must agree with the decimal. Keys in a fixed order, one value per line, no time outside provenance.
+ * Codes: AB_ENOTFOUND there is no such file, AB_EIO it cannot be read; AB_EFORMAT malformed, truncated, newer schema, merge
+ * conflict, edited by hand; AB_EMISMATCH stale: made for another config. All are exit 4; a difference of values is a verdict.
  */
 #pragma once
 
 #include "verdict.h"
+
+#define AB_GOLDEN_SCHEMA "abpipe-golden/1"
 
 struct ab_pair_text {
   char *key, *value; /* owned */
@@ -31,20 +33,21 @@ struct ab_golden {
   size_t provenances;
   char *numerics;              /* "portable": exact on every machine; "fast": bounded, always */
   uint64_t seed;               /* of the fingerprints */
-  struct ab_metric *metric;    /* by step, then name */
-  size_t metrics;
-  struct ab_fingerprint *leaf; /* by step, layer, name, phase */
-  size_t leaves;
+  struct ab_metric *metric;    /* both in the order of execution, which `order` numbers across the two */
+  size_t *metric_order, metrics;
+  struct ab_fingerprint *leaf;
+  size_t *leaf_order, leaves;
   double bound;                /* relative L2 that it carries for bounded comparison, negative if none */
   char **changelog;            /* one line per acceptance: "date reason" */
   size_t changes;
 };
 
-/* XXH3-128 over "key=value\n" in key order, 32 hex digits. */
+/* XXH3-128 over "key=value\n" in key order, 32 hex digits. AB_EMISMATCH for a repeated key. What does not change numbers
+ * (run_name, base_output_directory) is left out by the caller. */
 ab_status ab_config_digest(char out[33], const struct ab_pair_text *pairs, size_t count);
 
-/* Takes the metrics and fingerprints of a complete recording. AB_EMISMATCH when it is incomplete, empty, or holds a
- * non-finite value. changelog: its first line. */
+/* Takes the metrics and fingerprints of a complete recording. AB_EMISMATCH when it is incomplete, has no metric or no
+ * fingerprint, holds a non-finite value, or a fingerprint is not that of its observation. changelog: its first line. */
 ab_status ab_golden_new(struct ab_golden **out, const struct ab_recording *recording, const struct ab_pair_text *config,
                         size_t configs, const struct ab_provenance *provenance, const char *numerics,
                         const char *changelog);
@@ -61,8 +64,11 @@ ab_status ab_golden_read(struct ab_golden **out, const char *path);
 ab_status ab_golden_check_config(const struct ab_golden *golden, const struct ab_pair_text *config, size_t configs,
                                  const char *what);
 
-/* Judges a recording against a golden: a is the run, b the golden. Exact where both are portable, else bounded by the
- * golden's bound, by estimate. expected: what the config asks for; the golden must hold exactly that. portable: the run
- * used the portable kernels. */
+/* The golden as a side, named "golden", in its execution order. AB_EMISMATCH for a repeated identity. */
+ab_status ab_golden_recording(struct ab_recording **out, const struct ab_golden *golden);
+/* Judges a run (a) against a golden (b; `side` is its recording, which must outlive the verdict). Exact where both are
+ * portable, else bounded, by estimate, within the golden's own bound or what `bounds` knows. expected: what the config asks
+ * a golden to hold; it must hold exactly that. portable: the run used the portable kernels. */
 ab_status ab_golden_compare(struct ab_verdict *out, const struct ab_golden *golden, const struct ab_recording *run,
-                            bool portable, const struct ab_expected *expected, ab_bounds_fn bounds, void *bounds_ctx);
+                            const struct ab_recording *side, bool portable, const struct ab_expected *expected,
+                            ab_bounds_fn bounds, void *bounds_ctx);

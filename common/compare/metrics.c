@@ -153,8 +153,29 @@ struct ab_difference ab_difference_scalar(double a, double b, bool f32) {
   return d;
 }
 
+uint64_t ab_bits_of(double value, bool f32) {
+  uint64_t bits;
+  uint32_t word;
+  float narrow = (float)value;
+  memcpy(&bits, &value, sizeof bits);
+  memcpy(&word, &narrow, sizeof word);
+  return f32 ? word : bits;
+}
+
+double ab_value_of(uint64_t bits, bool f32) {
+  double value;
+  float narrow;
+  uint32_t word = (uint32_t)bits;
+  memcpy(&value, &bits, sizeof value);
+  memcpy(&narrow, &word, sizeof narrow);
+  return f32 ? (double)narrow : value;
+}
+
 void ab_value_print(char *text, size_t size, double value, uint64_t bits, enum ab_dtype dtype) {
-  char decimal[AB_NUMBER_TEXT];
-  ab_number_print(decimal, value, dtype == AB_F32);
+  char decimal[AB_NUMBER_MAX];
+  if (dtype == AB_F32)
+    ab_number_print_float(decimal, (float)value);
+  else
+    ab_number_print(decimal, value);
   snprintf(text, size, "%s (0x%0*llx)", decimal, 2 * (int)ab_dtype_size(dtype), (unsigned long long)bits);
 }

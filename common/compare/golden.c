@@ -1,0 +1,213 @@
+#define XXH_INLINE_ALL
+#include "golden.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "mem.h"
+
+static int by_key(const void *x, const void *y) {
+  return strcmp(((const struct ab_pair_text *)x)->key, ((const struct ab_pair_text *)y)->key);
+}
+
+static void free_pairs(struct ab_pair_text *pairs, size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    ab_mem_free(pairs[i].key);
+    ab_mem_free(pairs[i].value);
+  }
+  ab_mem_free(pairs);
+}
+
+void ab_golden_free(struct ab_golden *golden) {
+  if (!golden) return;
+  free_pairs(golden->config, golden->configs);
+  free_pairs(golden->provenance, golden->provenances);
+  for (size_t i = 0; i < golden->changes; i++) ab_mem_free(golden->changelog[i]);
+  void *blocks[] = {golden->config_digest, golden->numerics,   golden->metric, golden->metric_order,
+                    golden->leaf,          golden->leaf_order, golden->changelog};
+  for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) ab_mem_free(blocks[i]);
+  ab_mem_free(golden);
+}
+
+/* A sorted array of borrowed pairs. */
+static ab_status sorted(struct ab_pair_text **out, const struct ab_pair_text *pairs, size_t count) {
+  struct ab_pair_text *copy;
+  AB_TRY(ab_mem_new(&copy, count ? count : 1, sizeof *copy));
+  if (count) memcpy(copy, pairs, count * sizeof *copy);
+  qsort(copy, count, sizeof *copy, by_key);
+  *out = copy;
+  return AB_OK;
+}
+
+static ab_status digest_sorted(char out[33], const struct ab_pair_text *pairs, size_t count) {
+  XXH3_state_t state;
+  XXH3_128bits_reset(&state);
+  for (size_t i = 0; i < count; i++) {
+    if (i && strcmp(pairs[i - 1].key, pairs[i].key) == 0)
+      return AB_FAIL(AB_EMISMATCH, "config key '%s' is given twice", pairs[i].key);
+    XXH3_128bits_update(&state, pairs[i].key, strlen(pairs[i].key));
+    XXH3_128bits_update(&state, "=", 1);
+    XXH3_128bits_update(&state, pairs[i].value, strlen(pairs[i].value));
+    XXH3_128bits_update(&state, "\n", 1);
+  }
+  XXH128_hash_t digest = XXH3_128bits_digest(&state);
+  snprintf(out, 33, "%016llx%016llx", (unsigned long long)digest.high64, (unsigned long long)digest.low64);
+  return AB_OK;
+}
+
+ab_status ab_config_digest(char out[33], const struct ab_pair_text *pairs, size_t count) {
+  struct ab_pair_text *copy;
+  AB_TRY(sorted(&copy, pairs, count));
+  ab_status status = digest_sorted(out, copy, count);
+  ab_mem_free(copy);
+  AB_TRY(status);
+  return AB_OK;
+}
+
+static ab_status copy_pair(struct ab_pair_text *out, const char *key, const char *value) {
+  AB_TRY(ab_mem_string(&out->key, key));
+  AB_TRY(ab_mem_string(&out->value, value ? value : "unknown"));
+  return AB_OK;
+}
+
+static ab_status copy_config(struct ab_golden *g, const struct ab_pair_text *config, size_t count) {
+  AB_TRY(ab_mem_new(&g->config, count ? count : 1, sizeof *g->config));
+  for (; g->configs < count; g->configs++)
+    AB_TRY(copy_pair(&g->config[g->configs], config[g->configs].key, config[g->configs].value));
+  qsort(g->config, count, sizeof *g->config, by_key);
+  AB_TRY(ab_mem_new(&g->config_digest, 33, 1));
+  AB_TRY(digest_sorted(g->config_digest, g->config, count));
+  return AB_OK;
+}
+
+static ab_status copy_provenance(struct ab_golden *g, const struct ab_provenance *p) {
+  char threads[16];
+  snprintf(threads, sizeof threads, "%d", p->threads);
+  const char *const rows[][2] = {{"blas_core", p->blas_core}, {"commit", p->commit},     {"compiler", p->compiler},
+                                 {"created", p->created},     {"diff_hash", p->diff_hash}, {"flags", p->flags},
+                                 {"kernels", p->kernels},     {"producer", p->producer}, {"threads", threads},
+                                 {"version", p->version}};
+  size_t count = sizeof rows / sizeof *rows;
+  AB_TRY(ab_mem_new(&g->provenance, count, sizeof *g->provenance));
+  for (; g->provenances < count; g->provenances++)
+    AB_TRY(copy_pair(&g->provenance[g->provenances], rows[g->provenances][0], rows[g->provenances][1]));
+  return AB_OK;
+}
+
+static ab_status copy_metrics(struct ab_golden *g, const struct ab_recording *r) {
+  AB_TRY(ab_mem_new(&g->metric, r->metrics, sizeof *g->metric));
+  AB_TRY(ab_mem_new(&g->metric_order, r->metrics, sizeof *g->metric_order));
+  for (size_t i = 0; i < r->metrics; i++) {
+    const struct ab_metric *m = &r->metric[i].metric;
+    if (!isfinite(m->value))
+      return AB_FAIL(AB_EMISMATCH, "metric '%s' of step %d is not finite, no golden can be made of it", m->name, m->step);
+    g->metric[i] = *m;
+    g->metric_order[i] = r->metric[i].order;
+  }
+  g->metrics = r->metrics;
+  return AB_OK;
+}
+
+static ab_status check_leaf(const struct ab_fingerprint *f, const struct ab_recorded *observed) {
+  char text[AB_IDENTITY_TEXT];
+  ab_identity_print(text, &f->id);
+  if (!observed || memcmp(observed->observation.summary.digest, f->summary.digest, sizeof f->summary.digest) != 0)
+    return AB_FAIL(AB_EMISMATCH, "the fingerprint of '%s' is not that of what was observed", text);
+  if (f->summary.nonfinite)
+    return AB_FAIL(AB_EMISMATCH, "'%s' holds %llu non-finite values, no golden can be made of it", text,
+                   (unsigned long long)f->summary.nonfinite);
+  return AB_OK;
+}
+
+/* Observations stand in execution order, fingerprints are looked up beside them. */
+static ab_status copy_leaves(struct ab_golden *g, const struct ab_recording *r) {
+  AB_TRY(ab_mem_new(&g->leaf, r->fingerprints, sizeof *g->leaf));
+  AB_TRY(ab_mem_new(&g->leaf_order, r->fingerprints, sizeof *g->leaf_order));
+  for (size_t i = 0; i < r->fingerprints; i++)
+    AB_TRY(check_leaf(&r->fingerprint[i], ab_recording_find(r, &r->fingerprint[i].id)));
+  for (size_t i = 0; i < r->observations; i++) {
+    const struct ab_fingerprint *f = ab_recording_fingerprint(r, &r->observation[i].observation.id);
+    if (!f) continue;
+    g->leaf_order[g->leaves] = r->observation[i].order;
+    g->leaf[g->leaves++] = *f;
+  }
+  g->seed = g->leaf[0].seed;
+  return AB_OK;
+}
+
+/* Orders become ranks among what the golden holds, so that more observations do not change the file. */
+static void rank_orders(struct ab_golden *g) {
+  size_t m = 0, l = 0;
+  for (size_t rank = 0; m < g->metrics || l < g->leaves; rank++) {
+    bool metric = l == g->leaves || (m < g->metrics && g->metric_order[m] < g->leaf_order[l]);
+    if (metric)
+      g->metric_order[m++] = rank;
+    else
+      g->leaf_order[l++] = rank;
+  }
+}
+
+static ab_status fill(struct ab_golden *g, const struct ab_recording *recording, const char *numerics,
+                      const char *changelog) {
+  if (!recording->complete || !recording->metrics || !recording->fingerprints)
+    return AB_FAIL(AB_EMISMATCH, "side '%s' gave %zu metrics and %zu fingerprints%s, no golden can be made of it",
+                   recording->name, recording->metrics, recording->fingerprints,
+                   recording->complete ? "" : " and did not finish");
+  if (strcmp(numerics, "portable") != 0 && strcmp(numerics, "fast") != 0)
+    return AB_FAIL(AB_EMISMATCH, "numerics of a golden are '%s', expected 'portable' or 'fast'", numerics);
+  AB_TRY(copy_metrics(g, recording));
+  AB_TRY(copy_leaves(g, recording));
+  rank_orders(g);
+  AB_TRY(ab_mem_string(&g->numerics, numerics));
+  AB_TRY(ab_mem_new(&g->changelog, 1, sizeof *g->changelog));
+  AB_TRY(ab_mem_string(&g->changelog[0], changelog));
+  g->changes = 1;
+  return AB_OK;
+}
+
+ab_status ab_golden_new(struct ab_golden **out, const struct ab_recording *recording, const struct ab_pair_text *config,
+                        size_t configs, const struct ab_provenance *provenance, const char *numerics,
+                        const char *changelog) {
+  struct ab_golden *golden;
+  AB_TRY(ab_mem_new(&golden, 1, sizeof *golden));
+  golden->bound = -1;
+  ab_status status = fill(golden, recording, numerics, changelog);
+  if (status == AB_OK) status = copy_config(golden, config, configs);
+  if (status == AB_OK) status = copy_provenance(golden, provenance);
+  if (status != AB_OK) ab_golden_free(golden);
+  AB_TRY(status);
+  *out = golden;
+  return AB_OK;
+}
+
+static ab_status stale(const char *what, const char *key, const char *there, const char *here) {
+  return AB_FAIL(AB_EMISMATCH, "%s is stale: config key '%s' is %s there and %s here", what, key, there ? there : "absent",
+                 here ? here : "absent");
+}
+
+static ab_status check_sorted(const struct ab_golden *g, const struct ab_pair_text *here, size_t count, const char *what) {
+  size_t i = 0, k = 0;
+  while (i < g->configs || k < count) {
+    int order = i == g->configs ? 1 : k == count ? -1 : strcmp(g->config[i].key, here[k].key);
+    if (order < 0) return stale(what, g->config[i].key, g->config[i].value, NULL);
+    if (order > 0) return stale(what, here[k].key, NULL, here[k].value);
+    if (strcmp(g->config[i].value, here[k].value) != 0)
+      return stale(what, here[k].key, g->config[i].value, here[k].value);
+    i++;
+    k++;
+  }
+  return AB_OK;
+}
+
+ab_status ab_golden_check_config(const struct ab_golden *golden, const struct ab_pair_text *config, size_t configs,
+                                 const char *what) {
+  struct ab_pair_text *copy;
+  AB_TRY(sorted(&copy, config, configs));
+  ab_status status = check_sorted(golden, copy, configs, what);
+  ab_mem_free(copy);
+  AB_TRY(status);
+  return AB_OK;
+}

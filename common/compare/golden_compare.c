@@ -1,0 +1,58 @@
+#include <string.h>
+
+#include "golden.h"
+
+static ab_status add_leaf(struct ab_recording *r, const struct ab_fingerprint *f) {
+  struct ab_observation o = {
+      .id = f->id, .at = {-1, -1, -1, false}, .dtype = f->dtype, .shape = f->shape, .summary = f->summary};
+  AB_TRY(ab_recording_observe(r, &o));
+  AB_TRY(ab_recording_add_fingerprint(r, f));
+  return AB_OK;
+}
+
+ab_status ab_golden_recording(struct ab_recording **out, const struct ab_golden *g) {
+  struct ab_recording *r;
+  AB_TRY(ab_recording_new(&r, "golden"));
+  ab_status status = AB_OK;
+  for (size_t m = 0, l = 0; status == AB_OK && (m < g->metrics || l < g->leaves);) {
+    bool metric = l == g->leaves || (m < g->metrics && g->metric_order[m] < g->leaf_order[l]);
+    status = metric ? ab_recording_add_metric(r, &g->metric[m]) : add_leaf(r, &g->leaf[l]);
+    m += metric;
+    l += !metric;
+  }
+  if (status != AB_OK) ab_recording_free(r);
+  AB_TRY(status);
+  ab_recording_complete(r);
+  *out = r;
+  return AB_OK;
+}
+
+/* The golden's own bound goes before what the caller knows. */
+struct bounds {
+  const struct ab_golden *golden;
+  ab_bounds_fn fn;
+  void *ctx;
+};
+
+static void bounds_of(void *ctx, const struct ab_identity *id, double *given, double *own) {
+  const struct bounds *b = ctx;
+  if (b->fn) b->fn(b->ctx, id, given, own);
+  if (b->golden->bound >= 0) *given = b->golden->bound;
+}
+
+ab_status ab_golden_compare(struct ab_verdict *out, const struct ab_golden *golden, const struct ab_recording *run,
+                            const struct ab_recording *side, bool portable, const struct ab_expected *expected,
+                            ab_bounds_fn bounds, void *bounds_ctx) {
+  struct bounds b = {golden, bounds, bounds_ctx};
+  bool exact = portable && strcmp(golden->numerics, "portable") == 0;
+  struct ab_comparison c = {.a = run,
+                            .b = side,
+                            .pair = exact ? AB_PAIR_SAME : AB_PAIR_RECORDED,
+                            .quantities = AB_Q_ALL,
+                            .partial = true,
+                            .expected = *expected,
+                            .bounds = bounds_of,
+                            .bounds_ctx = &b};
+  AB_TRY(ab_verdict(out, &c));
+  return AB_OK;
+}
