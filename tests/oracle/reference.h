@@ -10,6 +10,7 @@
 #include "leaves.h"
 #include "model.h"
 #include "safetensors.h"
+#include "trainer.h"
 
 /* One row of manifest.json with its config. */
 struct reference_case {
@@ -30,7 +31,7 @@ struct ab_tree *reference_tensors(const struct reference_case *c, const char *fi
 /* expected.json of a case; cJSON_Delete. */
 cJSON *reference_expected(const struct reference_case *c);
 
-/* A side with its memory. Arena sizes are those of a dry run of the same functions. */
+/* A side with its memory. Arena sizes are those of a dry run of the same functions (for a model: with its trainer). */
 struct reference_side {
   struct ab_exec exec;
   struct ab_arena slab, arena, book;
@@ -42,6 +43,8 @@ void reference_pipeline_new(struct reference_side *out, const struct ab_pipeline
 void reference_model_new(struct reference_side *out, const struct ab_model_ops *ops, const struct ab_kernels *kernels,
                          const struct ab_config *config, struct ab_probe *probe);
 void reference_side_free(struct reference_side *side);
+/* params.safetensors of the case into the side. */
+void reference_load_params(const struct reference_case *c, struct reference_side *side, const struct ab_layout *layout);
 
 /* What a pipeline gives on a bundle: values of the kernels' dtype; gradients in the bundle's stacked layout. */
 struct reference_run {
@@ -56,6 +59,19 @@ void reference_run_free(struct reference_run *run);
 /* Against outputs.safetensors, grads.safetensors and expected.json, inside the row's bounds. */
 void reference_check_run(const struct reference_case *c, const struct reference_run *run,
                          const struct ab_kernels *kernels);
+
+/* What a model gives when it is trained on a bundle's batches. */
+struct reference_training {
+  int steps;
+  struct ab_metrics *metrics; /* [steps] */
+  struct ab_tree *grads;      /* of step 0, before clipping */
+  struct ab_tree *params;     /* after the last step */
+};
+struct reference_training reference_train(const struct reference_case *c, const struct ab_model_ops *ops,
+                                          const struct ab_kernels *kernels);
+void reference_training_free(struct reference_training *training);
+/* Against grads.safetensors, params_final.safetensors and every metric of every step, inside the row's bounds. */
+void reference_check_training(const struct reference_case *c, const struct reference_training *training);
 
 /* |a - b|_2 / |b|_2 in double; b is F32, a of `dtype`. Non-finite values give infinity. */
 double reference_distance(const void *a, enum ab_dtype dtype, const float *b, size_t n);

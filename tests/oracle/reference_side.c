@@ -4,6 +4,7 @@
 #include "mem.h"
 #include "reference.h"
 #include "tap.h"
+#include "trainer.h"
 
 enum { BOOK_BYTES = 1 << 20 };
 
@@ -35,10 +36,13 @@ static void dry_pass(struct reference_side *s, const struct ab_config *config, i
     ck_ok(s->side.pipeline_ops->backward(s->side.pipeline, x, x));
     return;
   }
-  struct ab_loss_terms terms;
+  struct ab_trainer trainer;
+  struct ab_metrics metrics;
   struct ab_batch batch = {config->micro_batch_size_to_train_on, config->max_target_length, tokens, tokens, tokens,
                            tokens, tokens, tokens};
-  ck_ok(s->side.model_ops->step(s->side.model, &batch, &terms));
+  ck_ok(ab_trainer_init(&trainer, config, &s->exec, s->side.model_ops, s->side.model));
+  ck_ok(ab_trainer_step(&trainer, &batch, &metrics));
+  ab_trainer_free(&trainer);
 }
 
 static void create(struct reference_side *s, const struct ab_config *config) {
@@ -109,7 +113,7 @@ static const int32_t *integers(const struct reference_case *c, const struct ab_t
   return tensor->data;
 }
 
-static void load_params(const struct reference_case *c, struct reference_side *s, const struct ab_layout *layout) {
+void reference_load_params(const struct reference_case *c, struct reference_side *s, const struct ab_layout *layout) {
   struct ab_tree *params = reference_tensors(c, "params.safetensors");
   ck_ok(ab_layout_check(layout, params, AB_F32, "params.safetensors"));
   ck_ok(ab_leaves_load(&s->side, c->config, s->exec.kernels, layout, params));
@@ -143,7 +147,7 @@ struct reference_run reference_run_pipeline(const struct reference_case *c, cons
   ck_ok(ab_mem_new(&run.d_inputs, run.elements, kernels->element));
   reference_pipeline_new(&s, ops, kernels, c->config, probe);
   ck_ok(ab_layout_new(&layout, c->config, true));
-  load_params(c, &s, &layout);
+  reference_load_params(c, &s, &layout);
   forward_backward(c, &s, &run);
   ck_ok(ab_leaves_store(&run.grads, &s.side, AB_GRADS, c->config, kernels, &layout));
   ab_layout_free(&layout);
