@@ -58,7 +58,7 @@ static ab_status digest_sorted(char out[33], const struct ab_pair_text *pairs, s
   return AB_OK;
 }
 
-ab_status ab_config_digest(char out[33], const struct ab_pair_text *pairs, size_t count) {
+ab_status ab_golden_digest(char out[33], const struct ab_pair_text *pairs, size_t count) {
   struct ab_pair_text *copy;
   AB_TRY(sorted(&copy, pairs, count));
   ab_status status = digest_sorted(out, copy, count);

@@ -44,7 +44,7 @@ struct ab_golden {
 
 /* XXH3-128 over "key=value\n" in key order, 32 hex digits. AB_EMISMATCH for a repeated key. What does not change numbers
  * (run_name, base_output_directory) is left out by the caller. */
-ab_status ab_config_digest(char out[33], const struct ab_pair_text *pairs, size_t count);
+ab_status ab_golden_digest(char out[33], const struct ab_pair_text *pairs, size_t count);
 
 /* Takes the metrics and fingerprints of a complete recording. AB_EMISMATCH when it is incomplete, has no metric or no
  * fingerprint, holds a non-finite value, or a fingerprint is not that of its observation. changelog: its first line. */

@@ -213,7 +213,7 @@ static ab_status get_config(struct ab_golden *g, const struct ab_json *root) {
   char digest[33];
   const char *stated;
   AB_TRY(get_pairs(&g->config, &g->configs, root, "config"));
-  AB_TRY(ab_config_digest(digest, g->config, g->configs));
+  AB_TRY(ab_golden_digest(digest, g->config, g->configs));
   AB_TRY(ab_json_get_string(&stated, root, "config_digest"));
   if (strcmp(digest, stated) != 0)
     return ab_json_fail(ab_json_find(root, "config_digest"), "is not the digest of its config: it was edited by hand");

@@ -52,25 +52,25 @@ struct ab_activations ab_bundle_activations(const struct ab_bundle *bundle);
 ab_status ab_bundle_load(const struct ab_bundle *bundle, const struct ab_side *side, const struct ab_kernels *kernels);
 
 /* Metrics of one step and which of them the file holds: bit i = ab_metric_fields[i]. */
-struct ab_expected_step {
+struct ab_results_step {
   struct ab_metrics metrics;
   uint32_t present;
 };
 
 /* Results of a case; trees are stacked F32 in the bundle's layout, NULL when their file is not there. */
-struct ab_expected {
+struct ab_results {
   struct ab_tree *grads, *params_final, *params_step1;
   struct ab_tree *outputs;                              /* `outputs` and `d_inputs` [B, L, E] */
   struct ab_tree *grads_sequential, *outputs_sequential; /* where the real engines are wrong */
-  struct ab_expected_step *step; /* kind train */
+  struct ab_results_step *step; /* kind train */
   size_t steps;
   double loss;                   /* kind engine; 0 for AB_LOSS_GIVEN */
   size_t ignored;                /* keys of expected.json */
 };
 /* AB_ENOTFOUND, AB_EIO, AB_EFORMAT: missing, unreadable, malformed or newer; AB_EMISMATCH, AB_ESHAPE: tensors with other
  * names, dtypes or shapes than the run's. */
-ab_status ab_bundle_expect(struct ab_expected *out, const struct ab_bundle *bundle);
-void ab_expected_free(struct ab_expected *expected);
+ab_status ab_bundle_expect(struct ab_results *out, const struct ab_bundle *bundle);
+void ab_results_free(struct ab_results *expected);
 
 /* What a side produced, to be written as a bundle. Trees are borrowed and may be NULL. */
 struct ab_dump {
