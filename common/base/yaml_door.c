@@ -1,11 +1,11 @@
 #include "yaml_door.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <yaml.h>
 
+#include "file.h"
 #include "mem.h"
 #include "text.h"
 #include "yaml_scalar.h"
@@ -317,28 +317,37 @@ ab_status ab_yaml_parse(struct ab_yaml **out, const char *name, const char *byte
   return AB_OK;
 }
 
-static ab_status read_whole(char *bytes, size_t *size, const char *path) {
-  FILE *file = fopen(path, "rbe");
-  if (!file) return AB_FAIL(AB_EIO, "%s: %s", path, strerror(errno));
-  *size = fread(bytes, 1, AB_YAML_MAX_BYTES + 1, file);
-  int failed = ferror(file) ? errno : 0;
-  fclose(file);
-  if (failed) return AB_FAIL(AB_EIO, "%s: %s", path, strerror(failed));
-  if (*size > AB_YAML_MAX_BYTES)
-    return AB_FAIL(AB_EFORMAT, "%s: larger than the limit of %d bytes", path, AB_YAML_MAX_BYTES);
+static ab_status fill_string(struct ab_yaml *y, const char *name, const char *text) {
+  struct ab_yaml_node *node = NULL;
+  AB_TRY(ab_mem_string(&y->name, name));
+  AB_TRY(ab_mem_new(&y->nodes, 1, sizeof *y->nodes));
+  node = &y->nodes[0];
+  y->count = 1;
+  *node = (struct ab_yaml_node){.type = AB_YAML_STRING, .line = 1, .column = 1, .span = 1};
+  AB_TRY(take_string(y, &node->string, text, strlen(text)));
+  return spell_level(y, node, 1);
+}
+
+ab_status ab_yaml_string(struct ab_yaml **out, const char *name, const char *text) {
+  struct ab_yaml *yaml = NULL;
+  AB_TRY(ab_mem_new(&yaml, 1, sizeof *yaml));
+  ab_status status = fill_string(yaml, name, text);
+  if (status != AB_OK) ab_yaml_free(yaml);
+  AB_TRY(status);
+  *out = yaml;
   return AB_OK;
 }
 
-static ab_status read_map(struct ab_yaml **out, const char *path, char *bytes) {
-  size_t size = 0;
+/* Consumes bytes. */
+static ab_status parse_map(struct ab_yaml **out, const char *name, char *bytes, size_t size) {
   struct ab_yaml *yaml = NULL;
-  AB_TRY(read_whole(bytes, &size, path));
-  AB_TRY(ab_yaml_parse(&yaml, path, bytes, size));
+  ab_status status = ab_yaml_parse(&yaml, name, bytes, size);
+  ab_mem_free(bytes);
+  AB_TRY(status);
   struct ab_yaml_node *root = &yaml->nodes[0];
   if (root->type == AB_YAML_NULL) root->type = AB_YAML_MAP;
-  ab_status status = AB_OK;
   if (root->type != AB_YAML_MAP)
-    status = AB_FAIL(AB_EFORMAT, "%s:%d:%d: %s, expected a map of `key: value` lines", path, root->line, root->column,
+    status = AB_FAIL(AB_EFORMAT, "%s:%d:%d: %s, expected a map of `key: value` lines", name, root->line, root->column,
                      ab_yaml_type_name(root->type));
   if (status == AB_OK) *out = yaml;
   else ab_yaml_free(yaml);
@@ -347,10 +356,17 @@ static ab_status read_map(struct ab_yaml **out, const char *path, char *bytes) {
 
 ab_status ab_yaml_read(struct ab_yaml **out, const char *path) {
   char *bytes = NULL;
-  AB_TRY(ab_mem_new(&bytes, AB_YAML_MAX_BYTES + 1, 1));
-  ab_status status = read_map(out, path, bytes);
-  ab_mem_free(bytes);
-  return status;
+  size_t size = 0;
+  AB_TRY(ab_file_read(&bytes, &size, path, AB_YAML_MAX_BYTES));
+  return parse_map(out, path, bytes, size);
+}
+
+ab_status ab_yaml_read_beneath(struct ab_yaml **out, const char *folder, const char *name) {
+  char *bytes = NULL, path[4096];
+  size_t size = 0;
+  AB_TRY(ab_file_read_beneath(&bytes, &size, folder, name, AB_YAML_MAX_BYTES));
+  snprintf(path, sizeof path, "%s/%s", folder, name);
+  return parse_map(out, path, bytes, size);
 }
 
 void ab_yaml_free(struct ab_yaml *yaml) {

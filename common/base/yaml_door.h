@@ -41,9 +41,16 @@ struct ab_yaml {
 /* Parses bytes; name goes into sentences `name:line:column: ...`. An empty text is a null root. AB_EFORMAT.
  * *out owned by the caller, all strings by it. */
 ab_status ab_yaml_parse(struct ab_yaml **out, const char *name, const char *bytes, size_t size);
-/* Reads and parses a file whose root must be a map (an empty file is an empty map). AB_EIO or AB_EFORMAT. */
+/* Reads and parses a file whose root must be a map (an empty file is an empty map). AB_ENOTFOUND, AB_EIO or AB_EFORMAT. */
 ab_status ab_yaml_read(struct ab_yaml **out, const char *path);
+/* For a name that comes from data: plain components below folder (ab_file_read_beneath). */
+ab_status ab_yaml_read_beneath(struct ab_yaml **out, const char *folder, const char *name);
 void ab_yaml_free(struct ab_yaml *yaml);
+
+/* Canonical spelling of a scalar into out, cut to size (NULL and 0: measured only); returns the full length. */
+size_t ab_yaml_spell(char *out, size_t size, const struct ab_yaml_node *node);
+/* A document of one string, as if quoted. */
+ab_status ab_yaml_string(struct ab_yaml **out, const char *name, const char *text);
 
 /* The type as a word with its article, for sentences: "a boolean", "an integer" ... */
 const char *ab_yaml_type_name(enum ab_yaml_type type);

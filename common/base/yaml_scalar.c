@@ -2,12 +2,13 @@
 
 #include <ctype.h>
 #include <errno.h>
-#include <locale.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+
+#include "number.h"
 
 enum { LONGEST_NUMBER = 255 };
 
@@ -48,13 +49,12 @@ static enum ab_yaml_type number_grammar(const char *text) {
   return *skip_exponent(end) ? AB_YAML_STRING : AB_YAML_FLOAT;
 }
 
-/* strtod without the locale's decimal comma. */
+/* Infinite when it is too large for a double. */
 static double number_value(const char *digits) {
-  locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0), old = uselocale(c);
-  double value = strtod(digits, NULL);
-  uselocale(old);
-  if (c) freelocale(c);
-  return value;
+  double value;
+  if (ab_number_double(&value, digits) == AB_OK) return value;
+  ab_status_clear();
+  return *digits == '-' ? -INFINITY : INFINITY;
 }
 
 static void strip_underscores(char *out, const char *text) {
@@ -105,20 +105,13 @@ void ab_yaml_type_plain(struct ab_yaml_node *node) {
   }
 }
 
-/* The shortest decimal that reads back as the same double, always with a point or an exponent. */
+/* Always with a point or an exponent, so that it stays a float. */
 static size_t spell_float(char *out, size_t size, double number) {
   if (isnan(number)) return (size_t)snprintf(out, size, ".nan");
   if (isinf(number)) return (size_t)snprintf(out, size, number < 0 ? "-.inf" : ".inf");
-  char digits[40];
-  locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0), old = uselocale(c);
-  for (int precision = 1; precision <= 17; precision++) {
-    snprintf(digits, sizeof digits, "%.*g", precision, number);
-    if (strtod(digits, NULL) == number) break;
-  }
-  uselocale(old);
-  if (c) freelocale(c);
-  const char *tail = strpbrk(digits, ".e") ? "" : ".0";
-  return (size_t)snprintf(out, size, "%s%s", digits, tail);
+  char digits[AB_NUMBER_MAX];
+  ab_number_print(digits, number);
+  return (size_t)snprintf(out, size, "%s%s", digits, strpbrk(digits, ".e") ? "" : ".0");
 }
 
 /* True when the string may stand without quotes, also for readers that follow YAML 1.1. */

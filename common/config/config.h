@@ -2,6 +2,12 @@
  *
  * Merge order and errors: MaxText pyconfig.py: _initialize_pydantic. Derived values: configs/types.py:
  * get_individual_scales, calculate_global_batch_sizes, set_derived_and_validate_values.
+ *
+ * Order, later wins: compiled-in defaults, the chain of base_config parents and the file itself, models/<model_name>.yml,
+ * overrides, environment. Where a file itself sets override_model_config: true, its own keys are taken as overrides are:
+ * they win over the model file (bundles have no base file). A base_config is looked for beside its child, then in configs/;
+ * a model file in models/ beside the file that was named, in models/ one folder up, then in configs/models/. configs/ is
+ * $AB_DATADIR/configs, else the one of the source tree (AB_CONFIG_DIR, compiled in).
  */
 #pragma once
 
@@ -32,6 +38,7 @@ struct ab_config {
   int64_t gradient_accumulation_steps;
   bool packing;
   int64_t max_segments_per_seq;
+  char *dataset_type; /* "synthetic", "tfds" ...: a bundle's batch beats it; without one, training needs "synthetic" */
 
   /* pipeline; S == 1 with pipelining off: `pipelined` false and the other pipeline fields as given */
   bool pipelined;
@@ -44,10 +51,11 @@ struct ab_config {
   bool scan_pipeline_iterations, scan_pipeline_repeats, scan_layers_per_stage, scan_layers;
   int64_t param_scan_axis;
   bool set_remat_policy_on_pipeline_iterations, set_remat_policy_on_layers_per_stage;
-  char *remat_policy; /* "none", "full" */
+  char *remat_policy; /* "none", "full", "minimal" ...; never "custom" unless inspected */
 
   /* dispatch */
   bool enable_nnx, pure_nnx, pure_nnx_decoder;
+  bool use_nnx_pipeline; /* the pull request's flag; default false */
 
   /* training */
   int64_t init_weights_seed, data_shuffle_seed;
@@ -66,11 +74,12 @@ struct ab_config {
 };
 
 struct ab_config_request {
-  const char *file;             /* a .yml; NULL: compiled-in defaults alone */
+  const char *file;             /* a .yml; NULL: overrides[0] if it ends in .yml, else compiled-in defaults alone */
   const char *const *overrides; /* "key=value", later wins */
   size_t override_count;
   bool ignore_environment;      /* leave M_KEY variables alone (bundles, tests) */
   int64_t devices;              /* > 0: --devices */
+  bool inspect;                 /* also accept what MaxText accepts and this build cannot run; all else is validated */
 };
 
 /* AB_ECONFIG or AB_EIO with one sentence naming file, key, value found and value expected. *out owned by the caller. */
@@ -84,10 +93,10 @@ void ab_config_print(FILE *out, const struct ab_config *config);
 /* One line per default in force that this build does not support, and per key without numeric effect that was given. */
 void ab_config_print_notes(FILE *out, const struct ab_config *config);
 /* Calls fn for every key, sorted, with its final YAML text and source ("default", "file", "model", "override",
- * "environment"). */
+ * "environment", "derived"). */
 void ab_config_each(const struct ab_config *config, void (*fn)(void *ctx, const char *key, const char *value,
                                                                const char *source), void *ctx);
-/* XXH3-64 of the sorted key: value lines of all keys with numeric effect. */
+/* XXH3-64 of the sorted "key: value\n" lines of all keys with numeric effect. */
 uint64_t ab_config_digest(const struct ab_config *config);
 
 /* Closed-form schedule facts (MaxText pipeline.py). d, D, T, circ. All of a pipelined config. */
