@@ -211,6 +211,7 @@ static ab_status scan_number(struct scan *scan) {
   AB_TRY(scan_number_text(scan, &integer, &exponent));
   char *text = scan->document->text + start;
   size_t length = scan->at - start;
+  memcpy(text, scan->text + start, length);
   text[length] = '\0'; /* the byte behind a number is never part of a string */
   if ((exponent || length > LONG_NUMBER) && ab_number_double(&value, text) != AB_OK)
     return reject(scan, start, "the number does not fit into 64 bits");

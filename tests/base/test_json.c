@@ -1,0 +1,266 @@
+#include <cjson/cJSON.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "json.h"
+#include "mem.h"
+#include "tap.h"
+
+static struct ab_json *parse(const char *text) {
+  struct ab_json *root = NULL;
+  ck_ok(ab_json_parse(&root, text, strlen(text), "g.json", NULL));
+  return root;
+}
+
+static ab_status try_parse(const char *text, const struct ab_json_limits *limits) {
+  struct ab_json *root = NULL;
+  ab_status status = ab_json_parse(&root, text, strlen(text), "g.json", limits);
+  if (status == AB_OK) ab_json_free(root);
+  return status;
+}
+
+START_TEST(values_are_read_as_written) {
+  struct ab_json *root = parse("{\"i\": 9223372036854775807, \"d\": 0.1, \"s\": \"a\\u00e9\\ud83d\\ude00\\n\", \"t\": true, "
+                               "\"n\": null, \"a\": [1, [2], {\"x\": -5}]}");
+  int64_t i;
+  double d;
+  const char *s;
+  bool t;
+  ck_ok(ab_json_get_int64(&i, root, "i"));
+  ck_assert(i == INT64_MAX);
+  ck_ok(ab_json_get_double(&d, root, "d"));
+  ck_assert(d == 0.1);
+  ck_ok(ab_json_get_string(&s, root, "s"));
+  ck_assert_str_eq(s, "a\xc3\xa9\xf0\x9f\x98\x80\n");
+  ck_ok(ab_json_get_bool(&t, root, "t"));
+  ck_assert(t);
+  const struct ab_json *a;
+  ck_ok(ab_json_get_array(&a, root, "a"));
+  ck_assert_uint_eq(ab_json_size(a), 3);
+  ck_assert_ptr_null(ab_json_at(a, 3));
+  ck_ok(ab_json_get_int64(&i, ab_json_at(a, 2), "x"));
+  ck_assert_int_eq(i, -5);
+  ck_assert_int_eq(ab_json_type(ab_json_find(root, "n")), AB_JSON_NULL);
+  ck_assert_ptr_null(ab_json_find(root, "I"));
+  ab_json_free(root);
+}
+END_TEST
+
+START_TEST(members_come_in_order) {
+  struct ab_json *root = parse("{\"b\": 1, \"a\": {}, \"c\": []}");
+  char keys[8] = "";
+  for (const struct ab_json *m = ab_json_first(root); m; m = ab_json_next(m)) strcat(keys, ab_json_key(m));
+  ck_assert_str_eq(keys, "bac");
+  ck_assert_ptr_null(ab_json_first(ab_json_find(root, "a")));
+  ab_json_free(root);
+}
+END_TEST
+
+START_TEST(sentences_name_text_place_and_key) {
+  struct ab_json *root = parse("{\"steps\": [{\"loss\": \"x\", \"n\": 1.5, \"big\": 9223372036854775808, \"z\": \"a\\u0000b\"}]}");
+  const struct ab_json *step = ab_json_at(ab_json_find(root, "steps"), 0);
+  double d;
+  int64_t i;
+  const char *s;
+  ck_fails(ab_json_get_double(&d, step, "loss"), AB_EFORMAT,
+           "g.json: 'steps[0].loss' is a string, expected a number");
+  ck_fails(ab_json_get_double(&d, step, "Loss"), AB_EFORMAT, "g.json: 'steps[0]' lacks the key 'Loss'");
+  ck_fails(ab_json_get_double(&d, root, "loss"), AB_EFORMAT, "g.json lacks the key 'loss'");
+  ck_fails(ab_json_get_int64(&i, step, "n"), AB_EFORMAT, "'steps[0].n' is 1.5, expected an integer");
+  ck_fails(ab_json_get_int64(&i, step, "big"), AB_EFORMAT, "64 bits");
+  ck_fails(ab_json_get_string(&s, step, "z"), AB_EFORMAT, "NUL");
+  ck_fails(ab_json_get_object(&step, root, "steps"), AB_EFORMAT, "is an array, expected an object");
+  ab_json_free(root);
+}
+END_TEST
+
+START_TEST(rejections_have_line_and_column) {
+  static const struct { const char *text, *sentence; } cases[] = {
+      {"", "g.json:1:1: expected a value, found the end"},
+      {"{\n  \"a\" 1}", "g.json:2:7: expected ':' after a key, found '1'"},
+      {"{\"\xc3\xa9\": tru}", "g.json:1:7: expected a value, found 't'"},
+      {"[1,\n2,\n]", "g.json:3:1: expected a value, found ']'"},
+      {"{\"a\": 1, \"b\": 2, \"a\": 3}", "g.json:1:18: the key 'a' stands twice"},
+      {"{\"a\": 1, \"\\u0061\": 3}", "g.json:1:10: the key 'a' stands twice"},
+      {"{\"a\\u0000\": 1}", "g.json:1:2: a key holds a NUL"},
+      {"[1e999]", "g.json:1:2: the number does not fit"},
+      {"[\"\xed\xa0\x80\"]", "g.json:1:3: the text is not valid UTF-8"},
+      {"[\"\\ud800\"]", "g.json:1:3: half of a surrogate pair"},
+      {"[01]", "g.json:1:3: expected ',' or ']', found '1'"},
+      {"1 2", "g.json:1:3: expected the end, found '2'"},
+      {"\xef\xbb\xbf{}", "g.json:1:1: a byte order mark"},
+      {"NaN", "g.json:1:1: expected a value, found 'N'"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+    ck_fails(try_parse(cases[i].text, NULL), AB_EFORMAT, cases[i].sentence);
+}
+END_TEST
+
+static void brackets(char *text, int depth) {
+  memset(text, '[', (size_t)depth);
+  memset(text + depth, ']', (size_t)depth);
+  text[2 * depth] = '\0';
+}
+
+START_TEST(limits_hold_at_their_border) {
+  char text[256];
+  brackets(text, 32);
+  ck_ok(try_parse(text, NULL));
+  brackets(text, 33);
+  ck_fails(try_parse(text, NULL), AB_EFORMAT, "g.json:1:33: nested deeper than 32");
+  struct ab_json_limits limits = {.bytes = 7, .values = 4, .depth = 2};
+  ck_ok(try_parse("[1,2,3]", &limits));
+  ck_fails(try_parse("[1,2,34]", &limits), AB_EFORMAT, "8 bytes, at most 7");
+  limits.bytes = 9;
+  ck_fails(try_parse("[1,2,3,4]", &limits), AB_EFORMAT, "more than 4 values");
+}
+END_TEST
+
+static size_t print_members(char *text, int count, int again) {
+  size_t used = (size_t)sprintf(text, "{");
+  for (int i = 0; i < count; i++) used += (size_t)sprintf(text + used, "%s\"key%d\": %d", i ? ", " : "", i, i);
+  if (again >= 0) used += (size_t)sprintf(text + used, ", \"key%d\": 0", again);
+  return used + (size_t)sprintf(text + used, "}");
+}
+
+START_TEST(large_objects_find_every_key_and_every_duplicate) {
+  static const int sizes[] = {1, 15, 16, 17, 18, 100, 50000};
+  char *text, key[32];
+  ck_ok(ab_mem_new(&text, 2000000, 1));
+  for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
+    struct ab_json *root = NULL;
+    int64_t value;
+    ck_ok(ab_json_parse(&root, text, print_members(text, sizes[k], -1), "g.json", NULL));
+    for (int i = 0; i < sizes[k]; i++) {
+      snprintf(key, sizeof key, "key%d", i);
+      ck_ok(ab_json_get_int64(&value, root, key));
+      ck_assert_int_eq(value, i);
+    }
+    ck_assert_ptr_null(ab_json_find(root, "key"));
+    ab_json_free(root);
+    size_t size = print_members(text, sizes[k], sizes[k] / 2);
+    ck_fails(ab_json_parse(&root, text, size, "g.json", NULL), AB_EFORMAT, "stands twice");
+  }
+  ab_mem_free(text);
+}
+END_TEST
+
+static void write_sample(struct ab_json_writer *w) {
+  ab_json_put_object(w, NULL, false);
+  ab_json_put_string(w, "name", "a\"b\\\n\x01\x7f\xff\xc3\xa9");
+  ab_json_put_int64(w, "least", INT64_MIN);
+  ab_json_put_array(w, "values", true);
+  ab_json_put_double(w, NULL, 0.1);
+  ab_json_put_float(w, NULL, 0.1f);
+  ab_json_put_double(w, NULL, NAN);
+  ab_json_put_double(w, NULL, -INFINITY);
+  ab_json_put_end(w);
+  ab_json_put_object(w, "empty", false);
+  ab_json_put_end(w);
+  ab_json_put_bool(w, "yes", true);
+  ab_json_put_null(w, "none");
+  ab_json_put_end(w);
+}
+
+static const char sample[] =
+    "{\n"
+    "  \"name\": \"a\\\"b\\\\\\n\\u0001\\u007f\xef\xbf\xbd\xc3\xa9\",\n"
+    "  \"least\": -9223372036854775808,\n"
+    "  \"values\": [0.1, 0.1, {\"nonfinite\": \"nan\"}, {\"nonfinite\": \"-inf\"}],\n"
+    "  \"empty\": {},\n"
+    "  \"yes\": true,\n"
+    "  \"none\": null\n"
+    "}\n";
+
+START_TEST(what_is_written_is_read_back) {
+  struct ab_json_writer *w;
+  const char *text;
+  size_t size;
+  ck_ok(ab_json_writer_new(&w));
+  write_sample(w);
+  ck_ok(ab_json_writer_finish(&text, &size, w));
+  ck_assert_str_eq(text, sample);
+  ck_assert_uint_eq(size, strlen(sample));
+  struct ab_json *root = parse(text);
+  const struct ab_json *values = ab_json_find(root, "values");
+  double d;
+  ck_ok(ab_json_double_or_nonfinite(&d, ab_json_at(values, 2)));
+  ck_assert(isnan(d));
+  ck_ok(ab_json_double_or_nonfinite(&d, ab_json_at(values, 3)));
+  ck_assert(d == -INFINITY);
+  ck_fails(ab_json_double(&d, ab_json_at(values, 3)), AB_EFORMAT, "'values[3]' is an object, expected a number");
+  ck_fails(ab_json_get_double(&d, root, "none"), AB_EFORMAT, "is null, expected a number");
+  cJSON *theirs = cJSON_Parse(text);
+  ck_assert_ptr_nonnull(theirs);
+  cJSON_Delete(theirs);
+  ab_json_free(root);
+  ab_json_writer_free(w);
+}
+END_TEST
+
+START_TEST(an_open_container_is_a_failure) {
+  struct ab_json_writer *w;
+  const char *text;
+  size_t size;
+  ck_ok(ab_json_writer_new(&w));
+  ab_json_put_array(w, NULL, false);
+  ck_fails(ab_json_writer_finish(&text, &size, w), AB_EFORMAT, "1 open containers");
+  ab_json_writer_free(w);
+}
+END_TEST
+
+/* The n-th allocation fails: code, untouched output, nothing left; then one more succeeds until none fails. */
+struct failing { size_t calls, fail_at; };
+
+static void *failing_alloc(void *ctx, size_t bytes) {
+  struct failing *failing = ctx;
+  return failing->calls++ == failing->fail_at ? NULL : aligned_alloc(AB_ALIGN, bytes);
+}
+
+static void failing_release(void *ctx, void *block, size_t bytes) {
+  (void)ctx;
+  (void)bytes;
+  free(block);
+}
+
+START_TEST(every_refused_allocation_is_survived) {
+  struct failing failing = {0};
+  struct ab_allocator allocator = {&failing, failing_alloc, failing_release};
+  char text[4096];
+  print_members(text, 100, -1);
+  ab_mem_install(&allocator);
+  for (;; failing.fail_at++) {
+    struct ab_json *root = NULL;
+    failing.calls = 0;
+    ab_status status = ab_json_parse(&root, text, strlen(text), "g.json", NULL);
+    if (status == AB_OK) {
+      ab_json_free(root);
+      break;
+    }
+    ck_assert_int_eq(status, AB_ENOMEM);
+    ck_assert_ptr_null(root);
+    ck_assert_uint_eq(ab_mem_stats().live_blocks, 0);
+  }
+  ab_mem_install(NULL);
+  ck_assert_uint_ge(failing.fail_at, 5);
+}
+END_TEST
+
+static Suite *suite(void) {
+  Suite *s = suite_create("json");
+  TCase *c = tcase_create("json");
+  tcase_add_test(c, values_are_read_as_written);
+  tcase_add_test(c, members_come_in_order);
+  tcase_add_test(c, sentences_name_text_place_and_key);
+  tcase_add_test(c, rejections_have_line_and_column);
+  tcase_add_test(c, limits_hold_at_their_border);
+  tcase_add_test(c, large_objects_find_every_key_and_every_duplicate);
+  tcase_add_test(c, what_is_written_is_read_back);
+  tcase_add_test(c, an_open_container_is_a_failure);
+  tcase_add_test(c, every_refused_allocation_is_survived);
+  suite_add_tcase(s, c);
+  return s;
+}
+
+int main(void) { return ab_run_suite(suite()); }
