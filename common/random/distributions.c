@@ -51,7 +51,7 @@ static double minus_log1p_minus(double u) {
 
 /* XLA's ErfInv32 (Giles, "Approximating the erfinv function"), in float32 as there. */
 static float erf_inverse(float x) {
-  static const float central[9] = {2.81022636e-08f,  3.43273939e-07f,  -3.5233877e-06f, -4.39150654e-06f, 0.00021858087f,
+  static const float central[9] = {2.81022636e-08f, 3.43273939e-07f, -3.5233877e-06f, -4.39150654e-06f, 0.00021858087f,
                                    -0.00125372503f, -0.00417768164f, 0.246640727f,    1.50140941f};
   static const float tail[9] = {-0.000200214257f, 0.000100950558f, 0.00134934322f, -0.00367342844f, 0.00573950773f,
                                 -0.0076224613f,   0.00943887047f,  1.00167406f,    2.83297682f};

@@ -1,6 +1,6 @@
-/* jax.random's distributions on float32 and int32, over threefry.h. uniform, bernoulli and randint give JAX's bits; normal
- * and truncated_normal promise 2 ulp and give its bits in every vector of the test data. All are the same on every machine
- * (arithmetic of + - * /, fma and sqrt only).
+/* jax.random's distributions on float32 and int32, over threefry.h. uniform, bernoulli and randint give JAX's bits;
+ * normal and truncated_normal promise 2 ulp and give its bits in every vector of the test data. All are the same on
+ * every machine (arithmetic of + - * /, fma and sqrt only).
  */
 #pragma once
 

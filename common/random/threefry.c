@@ -18,7 +18,9 @@ void ab_threefry2x32(uint32_t out[2], const uint32_t key[2], const uint32_t coun
   out[1] = x1;
 }
 
-struct ab_key ab_key(int64_t seed) { return (struct ab_key){.word = {0, (uint32_t)(uint64_t)seed}}; }
+struct ab_key ab_key(int64_t seed) {
+  return (struct ab_key){.word = {0, (uint32_t)(uint64_t)seed}};
+}
 
 struct ab_key ab_key_fold_in(struct ab_key key, uint32_t data) {
   struct ab_key out = key;

@@ -1,4 +1,5 @@
-/* JAX's counter-based random numbers, word for word. This JAX session (0.10, x64 off, threefry2x32) must print the same:
+/* JAX's counter-based random numbers, word for word. This JAX session (0.10, x64 off, threefry2x32) must print the
+ * same:
  *
  *   >>> import jax, jax.numpy as jnp
  *   >>> key = jax.random.key(42)

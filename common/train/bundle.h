@@ -4,9 +4,9 @@
  * library's. `--dump` writes the same.
  *
  * Two doors, because their failures mean different things: ab_bundle_open takes the inputs (a wrong one is a user's
- * mistake), ab_bundle_expect the results (missing or malformed ones are a bad golden, other names or shapes than the run's
- * are not comparable). Files, keys and batch tensors that nobody needs are ignored and counted; an unknown tensor in
- * params or grads is an error.
+ * mistake), ab_bundle_expect the results (missing or malformed ones are a bad golden, other names or shapes than the
+ * run's are not comparable). Files, keys and batch tensors that nobody needs are ignored and counted; an unknown tensor
+ * in params or grads is an error.
  */
 #pragma once
 
@@ -25,9 +25,9 @@ struct ab_bundle {
 };
 
 /* config: of the bundle's own keys, borrowed for the bundle's life. AB_EFORMAT, AB_EIO or AB_ENOTFOUND for a file;
- * AB_ESHAPE for a shape that is not the config's, AB_EMISMATCH for a tensor that the config does not have or a wrong dtype,
- * AB_EFORMAT for NaN or infinity, a token outside the vocabulary, a negative position or segment id, each with tensor and
- * index. Nothing of a wrong size is ever allocated. */
+ * AB_ESHAPE for a shape that is not the config's, AB_EMISMATCH for a tensor that the config does not have or a wrong
+ * dtype, AB_EFORMAT for NaN or infinity, a token outside the vocabulary, a negative position or segment id, each with
+ * tensor and index. Nothing of a wrong size is ever allocated. */
 ab_status ab_bundle_open(struct ab_bundle **out, const char *folder, const struct ab_config *config);
 /* Accepts NULL. */
 void ab_bundle_free(struct ab_bundle *bundle);
@@ -60,31 +60,31 @@ struct ab_results_step {
 /* Results of a case; trees are stacked F32 in the bundle's layout, NULL when their file is not there. */
 struct ab_results {
   struct ab_tree *grads, *params_final, *params_step1;
-  struct ab_tree *outputs;                              /* `outputs` and `d_inputs` [B, L, E] */
+  struct ab_tree *outputs;                               /* `outputs` and `d_inputs` [B, L, E] */
   struct ab_tree *grads_sequential, *outputs_sequential; /* where the real engines are wrong */
-  struct ab_results_step *step; /* kind train */
+  struct ab_results_step *step;                          /* kind train */
   size_t steps;
-  double loss;                   /* kind engine; 0 for AB_LOSS_GIVEN */
-  size_t ignored;                /* keys of expected.json */
+  double loss;    /* kind engine; 0 for AB_LOSS_GIVEN */
+  size_t ignored; /* keys of expected.json */
 };
-/* AB_ENOTFOUND, AB_EIO, AB_EFORMAT: missing, unreadable, malformed or newer; AB_EMISMATCH, AB_ESHAPE: tensors with other
- * names, dtypes or shapes than the run's. */
+/* AB_ENOTFOUND, AB_EIO, AB_EFORMAT: missing, unreadable, malformed or newer; AB_EMISMATCH, AB_ESHAPE: tensors with
+ * other names, dtypes or shapes than the run's. */
 ab_status ab_bundle_expect(struct ab_results *out, const struct ab_bundle *bundle);
-void ab_results_free(struct ab_results *expected);
+void ab_results_free(struct ab_results *results);
 
 /* What a side produced, to be written as a bundle. Trees are borrowed and may be NULL. */
 struct ab_dump {
   const struct ab_config *config;
   bool train;
   enum ab_loss_kind loss_kind;
-  const char *produced_by;        /* route, e.g. "linen" */
+  const char *produced_by; /* route, e.g. "linen" */
   const struct ab_tree *params, *batch, *grads, *outputs, *params_final, *params_step1;
-  const struct ab_metrics *step;  /* [steps] */
+  const struct ab_metrics *step; /* [steps] */
   size_t steps;
-  double loss;                    /* kind engine */
+  double loss; /* kind engine */
 };
-/* Writes all files into a scratch folder beside `folder` and renames it: complete or not there at all. AB_EIO when folder
- * exists and is not empty. */
+/* Writes all files into a scratch folder beside `folder` and renames it: complete or not there at all. AB_EIO when
+ * folder exists and is not empty. */
 ab_status ab_dump_write(const struct ab_dump *dump, const char *folder);
 /* A batch in the bundle's form: the same arrays for each of `steps` steps. *out is the caller's. */
 ab_status ab_dump_batch(struct ab_tree **out, const struct ab_batch *batch, int64_t steps);

@@ -96,7 +96,8 @@ ab_status ab_synthetic_new(struct ab_synthetic **out, const struct ab_config *co
   struct ab_synthetic *data;
   AB_TRY(ab_mem_new(&data, 1, sizeof *data));
   data->rows = config->global_batch_size_to_load;
-  data->batch.rows = config->global_batch_size_to_train_on < data->rows ? config->global_batch_size_to_train_on : data->rows;
+  data->batch.rows =
+      config->global_batch_size_to_train_on < data->rows ? config->global_batch_size_to_train_on : data->rows;
   data->batch.length = config->max_target_length;
   ab_status status = fill(data, config);
   if (status != AB_OK) {
@@ -120,4 +121,6 @@ void ab_synthetic_free(struct ab_synthetic *data) {
   ab_mem_free(data);
 }
 
-struct ab_batch ab_synthetic_batch(const struct ab_synthetic *data) { return data->batch; }
+struct ab_batch ab_synthetic_batch(const struct ab_synthetic *data) {
+  return data->batch;
+}

@@ -50,8 +50,10 @@ static void draw_unit_normal(float *out, size_t n, struct ab_key key, double inp
 }
 
 static void (*const draw[])(float *out, size_t n, struct ab_key key, double inputs) = {
-    [AB_INIT_ONES] = draw_ones,           [AB_INIT_ZEROS] = draw_zeros,
-    [AB_INIT_NORMAL] = draw_normal,       [AB_INIT_TRUNCATED] = draw_truncated,
+    [AB_INIT_ONES] = draw_ones,
+    [AB_INIT_ZEROS] = draw_zeros,
+    [AB_INIT_NORMAL] = draw_normal,
+    [AB_INIT_TRUNCATED] = draw_truncated,
     [AB_INIT_UNIT_NORMAL] = draw_unit_normal,
 };
 
@@ -76,7 +78,8 @@ static ab_status set_all(struct ab_leaf_table *table, struct ab_leaf_values *buf
   return AB_OK;
 }
 
-ab_status ab_init_weights(const struct ab_side *side, const struct ab_config *config, const struct ab_kernels *kernels) {
+ab_status ab_init_weights(const struct ab_side *side, const struct ab_config *config,
+                          const struct ab_kernels *kernels) {
   struct ab_leaf_table table;
   struct ab_leaf_values buffer = {0};
   AB_TRY(ab_leaf_table_new(&table, config, kernels, side->model_ops == NULL));

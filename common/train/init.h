@@ -6,8 +6,9 @@
  *
  * with layer -1 outside the layers and fnv1a32 the 32-bit FNV-1a hash of the name's bytes ("mlp/wo/kernel"). Values are
  * float32, as jax.nn.initializers.variance_scaling(1.0, "fan_in", ...) gives them: normal times sqrt(1/fan_in), or
- * truncated_normal(-2, 2) times sqrt(1/fan_in) / 0.87962566103423978; the query kernel is then divided by sqrt(head_dim)
- * (MaxText layers/attentions.py: init_query_w). Tables of another dtype start from the same float32 values.
+ * truncated_normal(-2, 2) times sqrt(1/fan_in) / 0.87962566103423978; the query kernel is then divided by
+ * sqrt(head_dim) (MaxText layers/attentions.py: init_query_w). Tables of another dtype start from the same float32
+ * values.
  */
 #pragma once
 

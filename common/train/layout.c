@@ -9,10 +9,10 @@
 struct group {
   char prefix[AB_PATH_MAX / 2];
   int64_t first;
-  int lead;                            /* stack axes in front of the parameter's own */
-  struct ab_stack_axis lead_axis[2];   /* axis is filled by place_axes */
+  int lead;                          /* stack axes in front of the parameter's own */
+  struct ab_stack_axis lead_axis[2]; /* axis is filled by place_axes */
   const char *lead_logical[2];
-  int64_t scan, scan_layers;           /* extent of the scan axis (0: none) and layers per step */
+  int64_t scan, scan_layers; /* extent of the scan axis (0: none) and layers per step */
   const char *scan_logical;
 };
 
@@ -71,8 +71,7 @@ static ab_status append_outer(struct builder *b, int index) {
 static struct group pipeline_group(const struct ab_config *c) {
   int64_t stages = c->num_stages, per_stage = c->num_layers_per_pipeline_stage;
   const struct ab_stack_axis repeat = {0, c->num_pipeline_repeats, stages * per_stage}, stage = {0, stages, per_stage};
-  if (c->num_pipeline_repeats == 1)
-    return (struct group){.lead = 1, .lead_axis = {stage}, .lead_logical = {"layers"}};
+  if (c->num_pipeline_repeats == 1) return (struct group){.lead = 1, .lead_axis = {stage}, .lead_logical = {"layers"}};
   return (struct group){.lead = 2, .lead_axis = {repeat, stage}, .lead_logical = {"circular_repeats", "layers"}};
 }
 
@@ -171,7 +170,8 @@ static ab_status check_leaf(const struct ab_layout_leaf *leaf, const struct ab_t
   if (ab_shape_equal(&tensor->shape, &leaf->shape)) return AB_OK;
   ab_shape_print(found, sizeof found, &tensor->shape);
   ab_shape_print(expected, sizeof expected, &leaf->shape);
-  return AB_FAIL(AB_ESHAPE, "%s: tensor '%s' has shape %s, but the config makes it %s", what, leaf->path, found, expected);
+  return AB_FAIL(AB_ESHAPE, "%s: tensor '%s' has shape %s, but the config makes it %s", what, leaf->path, found,
+                 expected);
 }
 
 static bool known(const struct ab_layout *layout, const char *path) {

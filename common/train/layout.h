@@ -1,5 +1,5 @@
-/* MaxText's stacked parameter layouts: which leaves a config's Linen tree has, and where in them each layer's parameters
- * stand. Bundles are in this layout; the leaves of sides are canonical (one per layer and parameter).
+/* MaxText's stacked parameter layouts: which leaves a config's Linen tree has, and where in them each layer's
+ * parameters stand. Bundles are in this layout; the leaves of sides are canonical (one per layer and parameter).
  *
  * | layers of                             | path prefix (kind train)             | shape of a leaf [a0, a1, ...]    |
  * |---------------------------------------|--------------------------------------|----------------------------------|
@@ -10,8 +10,9 @@
  * | pipeline, K > 1, scan_layers_per_stage| decoder/layers_per_stage/            | [R, S, a0, K, a1, ...]           |
  * | after the pipeline                    | decoder/layers_outside_pipeline/     | [a0, rest, a1, ...]              |
  *
- * R = 1 has no repeat axis; the scan axis is param_scan_axis (1; last of a leaf of lower rank). In kind engine the pipeline
- * module is the root: layers/, layers/layers_<q>/, layers_per_stage/. MaxText layers/decoders.py, layers/pipeline.py.
+ * R = 1 has no repeat axis; the scan axis is param_scan_axis (1; last of a leaf of lower rank). In kind engine the
+ * pipeline module is the root: layers/, layers/layers_<q>/, layers_per_stage/. MaxText layers/decoders.py,
+ * layers/pipeline.py.
  */
 #pragma once
 

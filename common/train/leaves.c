@@ -32,8 +32,10 @@ static struct ab_leaf *find(struct ab_leaf_table *table, int layer, const char *
   while (layer >= 0 && begin < end) {
     size_t middle = begin + (end - begin) / 2;
     int there = table->leaf[middle].layer;
-    if (there < 0 ? middle > 0 : there >= layer) end = middle;
-    else begin = middle + 1;
+    if (there < 0 ? middle > 0 : there >= layer)
+      end = middle;
+    else
+      begin = middle + 1;
   }
   for (size_t i = begin; i < table->leaves && (layer < 0 || table->leaf[i].layer == layer); i++)
     if (table->leaf[i].layer == layer && strcmp(table->leaf[i].param->name, name) == 0) return &table->leaf[i];
@@ -114,7 +116,8 @@ void ab_leaf_unpack(const struct ab_leaf *leaf, void *packed, const struct ab_ke
 ab_status ab_leaf_values_new(struct ab_leaf_values *out, const struct ab_leaf_table *table) {
   struct ab_leaf_values buffer = {0};
   AB_TRY(ab_mem_new(&buffer.values, table->largest, sizeof *buffer.values));
-  ab_status status = table->dtype == AB_F64 ? ab_mem_new(&buffer.widened, table->largest, sizeof *buffer.widened) : AB_OK;
+  ab_status status =
+      table->dtype == AB_F64 ? ab_mem_new(&buffer.widened, table->largest, sizeof *buffer.widened) : AB_OK;
   if (status != AB_OK) {
     ab_leaf_values_free(&buffer);
     AB_TRY(status);

@@ -1,5 +1,5 @@
-/* What every side implements: a whole model, or the pipeline module alone. Engines and oracle fill these tables; dispatch/
- * lists them as routes; nothing here knows who they are.
+/* What every side implements: a whole model, or the pipeline module alone. Engines and oracle fill these tables;
+ * dispatch/ lists them as routes; nothing here knows who they are.
  */
 #pragma once
 
@@ -9,9 +9,9 @@
 #include "mesh.h"
 #include "probe.h"
 
-/* Where and with what a side runs. In the dry run `slab` and `arena` are measuring and `kernels->dry` is set: tensor memory
- * is then touched by kernels only, never by the engine itself. Allocation during a step comes from `arena` (tensors) and
- * `book` (bookkeeping structs, real memory even in the dry run), between a mark and a release. */
+/* Where and with what a side runs. In the dry run `slab` and `arena` are measuring and `kernels->dry` is set: tensor
+ * memory is then touched by kernels only, never by the engine itself. Allocation during a step comes from `arena`
+ * (tensors) and `book` (bookkeeping structs, real memory even in the dry run), between a mark and a release. */
 struct ab_exec {
   const struct ab_kernels *kernels;
   struct ab_arena *slab;  /* long-lived tensors: parameters and gradients, contiguous */
@@ -23,8 +23,8 @@ struct ab_exec {
 
 enum ab_leaf_kind { AB_PARAMS, AB_GRADS };
 
-/* Receives one canonical leaf - one parameter of one layer (layer -1: outside the layers) - as a window into the side's own
- * storage. view->shape is the unstacked shape of the parameter table. */
+/* Receives one canonical leaf - one parameter of one layer (layer -1: outside the layers) - as a window into the side's
+ * own storage. view->shape is the unstacked shape of the parameter table. */
 typedef ab_status (*ab_leaf_fn)(void *ctx, int layer, const char *name, const struct ab_view *view);
 
 /* Raw terms of one forward pass over the whole batch; MaxText train.py: loss_fn. */

@@ -4,7 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* optax.tree_utils.tree_bias_correction: 1 - b^k in float32 where the table is float32, which is not 1 - b^k rounded. */
+/* optax.tree_utils.tree_bias_correction: 1 - b^k in float32 where the table is float32, which is not 1 - b^k rounded.
+ */
 static double correction(const struct ab_kernels *kernels, double b, int64_t step) {
   if (kernels->dtype != AB_F32) return 1.0 - pow(b, (double)(step + 1));
   return (double)(1.0f - (float)pow((double)(float)b, (double)(step + 1)));

@@ -7,9 +7,9 @@ enum { AB_MOMENTS_MAX = 2 };
 
 /* One row of the table: its name and how a leaf is updated. */
 struct ab_optimizer_rule {
-  const char *name;                     /* opt_type */
-  int moments;                          /* state tensors per leaf */
-  const char *moment[AB_MOMENTS_MAX];   /* their names: "mu", "nu" */
+  const char *name;                   /* opt_type */
+  int moments;                        /* state tensors per leaf */
+  const char *moment[AB_MOMENTS_MAX]; /* their names: "mu", "nu" */
   /* p [n] updated in place from g [n] and the moments [n] each; step is 0-based. */
   void (*update)(void *p, void *const *moment, const void *g, const struct ab_config *config, int64_t step, double rate,
                  size_t n, const struct ab_kernels *kernels);

@@ -12,7 +12,7 @@ struct piece {
 };
 
 static float constant(float initial, float final, int64_t length, int64_t step) {
-  (void)final, (void)length, (void)step;
+  (void) final, (void)length, (void)step;
   return initial;
 }
 

@@ -56,8 +56,8 @@ static ab_status take_scratch(struct scratch *out, const struct ab_trainer *t) {
   return AB_OK;
 }
 
-static ab_status observe(const struct ab_trainer *t, const struct ab_leaf *leaf, enum ab_phase phase, const char *prefix,
-                         const struct ab_view *view) {
+static ab_status observe(const struct ab_trainer *t, const struct ab_leaf *leaf, enum ab_phase phase,
+                         const char *prefix, const struct ab_view *view) {
   const struct ab_where nowhere = {-1, -1, -1, false};
   if (!t->exec->probe || t->exec->kernels->dry) return AB_OK;
   struct ab_identity id = {.step = t->step, .microbatch = -1, .layer = leaf->layer, .phase = phase};
@@ -113,8 +113,8 @@ ab_status ab_trainer_measure(struct ab_trainer *trainer, const struct ab_batch *
   return AB_OK;
 }
 
-/* optax.clip_by_global_norm: strictly below the threshold nothing changes (and NaN is not below it). The side's gradients
- * stay as they are: clipped ones are copies. */
+/* optax.clip_by_global_norm: strictly below the threshold nothing changes (and NaN is not below it). The side's
+ * gradients stay as they are: clipped ones are copies. */
 static void *clipped(const struct ab_trainer *t, const struct ab_leaf *leaf, double raw_norm, void *scratch) {
   const struct ab_kernels *k = t->exec->kernels;
   double threshold = t->config->gradient_clipping_threshold;

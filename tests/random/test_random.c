@@ -30,7 +30,9 @@ static size_t size_of(const cJSON *row) {
 }
 
 /* The two settings, as the loop index of the tests. */
-static const cJSON *section(int original) { return member(prng, original ? "partitionable_false" : "partitionable_true"); }
+static const cJSON *section(int original) {
+  return member(prng, original ? "partitionable_false" : "partitionable_true");
+}
 
 static struct ab_key key_of(const cJSON *row, int original) {
   struct ab_key key = ab_key((int64_t)number(row, "seed"));
@@ -126,7 +128,8 @@ START_TEST(float_distributions) {
   const cJSON *row;
   float values[64];
   cJSON_ArrayForEach(row, member(section(_i), "uniform")) {
-    ab_random_uniform(values, key_of(row, _i), size_of(row), (float)number(row, "minval"), (float)number(row, "maxval"));
+    ab_random_uniform(values, key_of(row, _i), size_of(row), (float)number(row, "minval"),
+                      (float)number(row, "maxval"));
     check_floats(values, row, "uniform");
   }
   cJSON_ArrayForEach(row, member(section(_i), "normal")) {
@@ -152,7 +155,8 @@ START_TEST(integer_distributions) {
     ck_assert_uint_eq(i, size_of(row));
   }
   cJSON_ArrayForEach(row, member(section(_i), "randint")) {
-    ab_random_randint(dice, key_of(row, _i), size_of(row), (int32_t)number(row, "minval"), (int32_t)number(row, "maxval"));
+    ab_random_randint(dice, key_of(row, _i), size_of(row), (int32_t)number(row, "minval"),
+                      (int32_t)number(row, "maxval"));
     size_t i = 0;
     cJSON_ArrayForEach(value, member(row, "value")) ck_assert_int_eq(dice[i++], (int)value->valuedouble);
     ck_assert_uint_eq(i, size_of(row));

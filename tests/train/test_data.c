@@ -66,9 +66,9 @@ START_TEST(packed_segments_are_maxtexts) {
     ck_ok(ab_synthetic_new(&data, &c));
     struct ab_batch b = ab_synthetic_batch(data);
     for (int64_t i = 0; i < b.rows * b.length; i++)
-      ck_assert_msg(b.inputs_segmentation[i] ==
-                        at(cJSON_GetObjectItem(row, "segments"), i / b.length, i % b.length)->valueint,
-                    "row %d element %lld", rows, (long long)i);
+      ck_assert_msg(
+          b.inputs_segmentation[i] == at(cJSON_GetObjectItem(row, "segments"), i / b.length, i % b.length)->valueint,
+          "row %d element %lld", rows, (long long)i);
     ab_synthetic_free(data);
     rows++;
   }
@@ -78,7 +78,8 @@ START_TEST(packed_segments_are_maxtexts) {
 END_TEST
 
 START_TEST(rows_beyond_the_training_batch_are_cut) {
-  struct ab_config c = {.max_target_length = 4, .vocab_size = 9, .global_batch_size_to_load = 6, .global_batch_size_to_train_on = 2};
+  struct ab_config c = {
+      .max_target_length = 4, .vocab_size = 9, .global_batch_size_to_load = 6, .global_batch_size_to_train_on = 2};
   struct ab_synthetic *data;
   ck_ok(ab_synthetic_new(&data, &c));
   ck_assert_int_eq(ab_synthetic_batch(data).rows, 2);
