@@ -7,12 +7,17 @@
 
 #include "text.h"
 
+/* Last components of parameter paths. "embedding" alone is an activation, so those need a module in front. */
+static const struct {
+  const char *name;
+  bool alone;
+} leaf_names[] = {{"kernel", false}, {"scale", false}, {"embedding", false}, {"bias", false},
+                  {"weights", true}, {"ff_1", true},   {"ff_2", true}};
+
 static bool names_parameter(const char *tensor) {
-  static const char *const leaves[] = {"kernel", "scale", "embedding", "bias"};
-  const char *slash = strrchr(tensor, '/');
-  if (!slash) return false;
-  for (size_t i = 0; i < sizeof leaves / sizeof *leaves; i++)
-    if (strcmp(slash + 1, leaves[i]) == 0) return true;
+  const char *slash = strrchr(tensor, '/'), *last = slash ? slash + 1 : tensor;
+  for (size_t i = 0; i < sizeof leaf_names / sizeof *leaf_names; i++)
+    if (strcmp(last, leaf_names[i].name) == 0) return slash || leaf_names[i].alone;
   return false;
 }
 

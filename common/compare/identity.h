@@ -17,7 +17,7 @@ enum ab_quantity {
 };
 #define AB_Q_ALL ((1u << AB_QUANTITIES) - 1u)
 
-/* A parameter's name ends in kernel, scale, embedding or bias. */
+/* A parameter's path ends in /kernel, /scale, /embedding or /bias, or in weights, ff_1 or ff_2 (the simple blocks). */
 enum ab_quantity ab_quantity_of(const struct ab_identity *id);
 const char *ab_quantity_name(enum ab_quantity quantity);
 
