@@ -3,6 +3,8 @@
 
 #include "golden.h"
 
+#define AB_REPORT_SCHEMA "abpipe-report/1"
+
 /* A side that did not finish. */
 struct ab_side_failure {
   const char *side;   /* "a (linen)" */

@@ -1,0 +1,286 @@
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "mem.h"
+#include "number.h"
+#include "report_parts.h"
+#include "text.h"
+
+enum { SHOWN_GROUPS = 5, SHOWN_NOTES = 8, LINE = 2048 };
+
+/* A growing text; the first failure is kept. */
+struct lines {
+  char *text;
+  size_t used, room;
+  ab_status failed;
+};
+
+static void put(struct lines *l, const char *text) {
+  size_t length = strlen(text);
+  if (l->failed != AB_OK) return;
+  if (l->used + length + 1 > l->room) {
+    size_t room = 2 * l->room + length + LINE;
+    l->failed = ab_mem_resize(&l->text, room, 1);
+    if (l->failed != AB_OK) return;
+    l->room = room;
+  }
+  memcpy(l->text + l->used, text, length + 1);
+  l->used += length;
+}
+
+/* printf whose result is escaped: everything from outside passes here. */
+__attribute__((format(printf, 2, 3))) static void say(struct lines *l, const char *format, ...) {
+  char raw[LINE], shown[2 * LINE];
+  va_list args;
+  va_start(args, format);
+  vsnprintf(raw, sizeof raw, format, args);
+  va_end(args);
+  ab_text_escape(shown, sizeof shown, raw);
+  put(l, shown);
+}
+
+/* A text of any length, escaped. */
+static void put_escaped(struct lines *l, const char *text) {
+  char *shown;
+  if (l->failed != AB_OK) return;
+  l->failed = ab_mem_new(&shown, 4 * strlen(text) + 5, 1);
+  if (l->failed != AB_OK) return;
+  ab_text_escape(shown, 4 * strlen(text) + 5, text);
+  put(l, shown);
+  ab_mem_free(shown);
+}
+
+static const char *text_or(const char *text, const char *otherwise) { return text ? text : otherwise; }
+
+static const char *headline(enum ab_exit exit) {
+  static const char *const words[] = {[AB_EXIT_EQUAL] = "EQUAL",
+                                      [AB_EXIT_DIFFERENT] = "DIFFERENT",
+                                      [AB_EXIT_USAGE] = "ERROR",
+                                      [AB_EXIT_SIDE] = "SIDE FAILED",
+                                      [AB_EXIT_GOLDEN] = "GOLDEN UNUSABLE",
+                                      [AB_EXIT_INCOMPARABLE] = "NOT COMPARABLE",
+                                      [AB_EXIT_SELFTEST] = "SELF-TEST FAILED"};
+  return words[exit];
+}
+
+static void line_verdict(struct lines *l, const struct ab_report *r) {
+  enum ab_exit exit = ab_report_exit(r);
+  const struct ab_verdict *v = r->verdicts ? r->verdict[0] : NULL;
+  say(l, "%s: ", headline(exit));
+  if (v) say(l, "%s against %s, ", v->name_a, v->name_b);
+  say(l, "%s", text_or(r->case_name, "no case"));
+  if (v && v->failing) say(l, "; %zu tensors and metrics differ", v->failing);
+  if (r->verdicts) say(l, "; cause: %s", ab_cause_name(r->cause));
+  put(l, "\n");
+}
+
+static void lines_failures(struct lines *l, const struct ab_report *r) {
+  for (size_t i = 0; i < r->failures; i++) {
+    say(l, "failed: side %s: %s; last observation: %s", r->failure[i].side, r->failure[i].reason,
+        text_or(r->failure[i].last, "nothing"));
+    put(l, "\n");
+  }
+  if (!r->extra_sentence) return;
+  say(l, "because: %s", r->extra_sentence);
+  put(l, "\n");
+}
+
+static void put_shapes(struct lines *l, const struct ab_group *g) {
+  char a[160], b[160];
+  ab_shape_print(a, sizeof a, &g->shape_a);
+  ab_shape_print(b, sizeof b, &g->shape_b);
+  if (g->change == AB_CHANGE_RESHAPED) say(l, ", %s instead of %s", a, b);
+  if (g->change == AB_CHANGE_RETYPED) say(l, ", %s instead of %s", ab_dtype_name(g->dtype_a), ab_dtype_name(g->dtype_b));
+}
+
+static void lines_structure(struct lines *l, const struct ab_verdict *v) {
+  size_t shown = v->groups < SHOWN_GROUPS ? v->groups : SHOWN_GROUPS;
+  for (size_t i = 0; i < shown; i++) {
+    say(l, "structure: %s in %s: %s (%zu)", ab_change_name(v->group[i].change), v->name_a, v->group[i].pattern,
+        v->group[i].count);
+    put_shapes(l, &v->group[i]);
+    put(l, "\n");
+  }
+  size_t left = v->groups - shown + v->groups_left_out;
+  if (left) say(l, "structure: and %zu more patterns, %zu identities in all", left, v->changed);
+  if (left) put(l, "\n");
+}
+
+static void put_tally(struct lines *l, const char *what, const struct ab_tally *t) {
+  if (t->expected == AB_UNCOUNTED)
+    say(l, "%zu %s", t->compared, what);
+  else
+    say(l, "%zu of %zu %s", t->compared, t->expected, what);
+}
+
+static void line_compared(struct lines *l, const struct ab_verdict *v) {
+  put(l, "compared: ");
+  put_tally(l, "tensors", &v->tensors);
+  put(l, ", ");
+  put_tally(l, "elements", &v->elements);
+  put(l, ", ");
+  put_tally(l, "metrics", &v->metrics);
+  put(l, ", ");
+  put_tally(l, "steps", &v->steps);
+  if (v->unpinned) say(l, ", and %zu without an expected count", v->unpinned);
+  if (v->ignored) say(l, ", %zu ignored", v->ignored);
+  if (v->unjudged) say(l, ", %zu NOT JUDGED", v->unjudged);
+  if (!v->counts_right) put(l, " (expected and compared differ)");
+  put(l, "\n");
+}
+
+static void line_numerics(struct lines *l, const struct ab_report *r) {
+  say(l, "numerics: %s; dtype: %s", text_or(r->numerics, "unknown"), text_or(r->dtype, "unknown"));
+  put(l, "\n");
+}
+
+static void put_other(struct lines *l, const struct ab_verdict *v) {
+  say(l, "%s against %s: ", v->name_a, v->name_b);
+  say(l, "%s (%zu tensors, %zu metrics", v->exit == AB_EXIT_EQUAL && v->differing ? "within bounds" : ab_exit_reason(v->exit),
+      v->tensors.compared, v->metrics.compared);
+  if (v->failing) say(l, ", %zu fail", v->failing);
+  put(l, ")");
+}
+
+static void line_against(struct lines *l, const struct ab_report *r) {
+  put(l, "also: ");
+  for (size_t i = 1; i < r->verdicts; i++) {
+    if (i > 1) put(l, "; ");
+    put_other(l, r->verdict[i]);
+  }
+  put(l, r->verdicts > 1 ? "\n" : "nothing else was asked for\n");
+}
+
+static void put_finding(struct lines *l, const struct ab_finding *f) {
+  char text[AB_IDENTITY_TEXT];
+  ab_identity_print(text, &f->id);
+  if (f->metric)
+    say(l, "step %d metric %s", f->id.step, f->id.tensor);
+  else
+    put(l, text);
+}
+
+/* "[1, 0, 7]" of a row-major index. */
+static void put_index(struct lines *l, const struct ab_shape *shape, size_t flat) {
+  int64_t at[AB_MAX_RANK];
+  for (int i = shape->rank; i-- > 0;) {
+    at[i] = shape->dim[i] ? (int64_t)(flat % (size_t)shape->dim[i]) : 0;
+    flat /= shape->dim[i] ? (size_t)shape->dim[i] : 1;
+  }
+  put(l, "[");
+  for (int i = 0; i < shape->rank; i++) say(l, "%s%lld", i ? ", " : "", (long long)at[i]);
+  put(l, "]");
+}
+
+static void line_worst(struct lines *l, const struct ab_verdict *v) {
+  const struct ab_finding *f = &v->worst;
+  put(l, "worst: ");
+  if (!v->any_difference) {
+    put(l, "no tensor differs in any bit\n");
+    return;
+  }
+  put_finding(l, f);
+  say(l, " (%s against %s, %s", v->name_a, v->name_b, ab_quantity_name(f->quantity));
+  if (f->difference.differing && !f->metric)
+    say(l, ", %zu of %zu elements differ", f->difference.differing, f->difference.count);
+  if (f->difference.has_ulp) say(l, ", at most %llu ulp", (unsigned long long)f->difference.max_ulp);
+  put(l, ")\n");
+}
+
+static void line_values(struct lines *l, const struct ab_verdict *v) {
+  const struct ab_finding *f = &v->worst;
+  const struct ab_value_pair *p = &f->difference.worst;
+  char a[64], b[64];
+  if (!v->any_difference || !f->difference.differing) {
+    put(l, v->any_difference ? "values: not kept on both sides\n" : "values: none to show\n");
+    return;
+  }
+  ab_value_print(a, sizeof a, p->a, p->bits_a, f->difference.dtype_a);
+  ab_value_print(b, sizeof b, p->b, p->bits_b, f->difference.dtype_b);
+  say(l, "values: %s %s, %s %s", v->name_a, a, v->name_b, b);
+  if (!f->metric) put(l, " at ");
+  if (!f->metric) put_index(l, &f->shape, p->index);
+  put(l, "\n");
+}
+
+static void line_bound(struct lines *l, const struct ab_verdict *v) {
+  const struct ab_finding *f = &v->worst;
+  char limit[AB_NUMBER_MAX], distance[AB_NUMBER_MAX];
+  ab_number_print(limit, f->bound.limit);
+  ab_number_print(distance, f->distance);
+  if (!v->any) {
+    put(l, "bound: nothing was compared\n");
+    return;
+  }
+  if (f->bound.tier == AB_TIER_BITWISE)
+    put(l, "bound: bitwise; ");
+  else
+    say(l, "bound: relative L2 <= %s, %s; ", limit, ab_rule_name(f->bound.rule));
+  if (!isfinite(f->distance))
+    put(l, "no tolerance would let it pass");
+  else
+    say(l, "%s %s%s", f->fails ? "would pass at" : "needs", distance,
+        f->evidence == AB_EVIDENCE_ESTIMATE ? " (estimate)" : f->evidence == AB_EVIDENCE_DIGEST && f->differs ? " or more" : "");
+  put(l, "\n");
+}
+
+static void put_place(struct lines *l, const struct ab_where *at) {
+  if (at->iteration >= 0) say(l, " iteration %d", at->iteration);
+  if (at->stage >= 0) say(l, " stage %d", at->stage);
+  if (at->repeat >= 0) say(l, " repeat %d", at->repeat);
+}
+
+static void line_first(struct lines *l, const struct ab_verdict *v) {
+  put(l, "first divergence: ");
+  if (!v->failing) {
+    put(l, "none");
+  } else {
+    put_finding(l, &v->first);
+    put_place(l, &v->first.at_b);
+    say(l, " (%s against %s)", v->name_a, v->name_b);
+  }
+  if (v->failing && v->steps.compared) say(l, "; %zu of %zu steps are exact", v->exact_steps, v->steps.compared);
+  put(l, "\n");
+}
+
+static void lines_shown(struct lines *l, const struct ab_report *r) {
+  const struct ab_verdict *shown = ab_report_shown(r);
+  if (!shown) return;
+  line_worst(l, shown);
+  line_values(l, shown);
+  line_bound(l, shown);
+  line_first(l, shown);
+}
+
+static void lines_notes(struct lines *l, const struct ab_report *r) {
+  for (size_t i = 0; i < r->notes && i < SHOWN_NOTES; i++) {
+    say(l, "note: %s", r->note[i]);
+    put(l, "\n");
+  }
+  if (r->notes > SHOWN_NOTES) say(l, "note: and %zu more", r->notes - SHOWN_NOTES);
+  if (r->notes > SHOWN_NOTES) put(l, "\n");
+}
+
+ab_status ab_report_text(char **out, const struct ab_report *report) {
+  struct lines l = {0};
+  enum ab_exit exit = ab_report_exit(report);
+  line_verdict(&l, report);
+  lines_failures(&l, report);
+  for (size_t i = 0; i < report->verdicts; i++) lines_structure(&l, report->verdict[i]);
+  if (report->verdicts) line_compared(&l, report->verdict[0]);
+  line_numerics(&l, report);
+  if (report->verdicts) line_against(&l, report);
+  lines_shown(&l, report);
+  lines_notes(&l, report);
+  put(&l, "reproduce: ");
+  put_escaped(&l, text_or(report->command, "unknown"));
+  put(&l, "\n");
+  say(&l, "exit: %d (%s)", (int)exit, ab_exit_reason(exit));
+  put(&l, "\n");
+  if (l.failed != AB_OK) ab_mem_free(l.text);
+  AB_TRY(l.failed);
+  *out = l.text;
+  return AB_OK;
+}
