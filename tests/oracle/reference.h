@@ -31,7 +31,7 @@ struct ab_tree *reference_tensors(const struct reference_case *c, const char *fi
 /* expected.json of a case; cJSON_Delete. */
 cJSON *reference_expected(const struct reference_case *c);
 
-/* A side with its memory. Arena sizes are those of a dry run of the same functions (for a model: with its trainer). */
+/* A side with its memory, at a fixed address. Arena sizes are those of a dry run of the same functions (for a model: with its trainer). */
 struct reference_side {
   struct ab_exec exec;
   struct ab_arena slab, arena, book;
