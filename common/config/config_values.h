@@ -18,17 +18,19 @@ enum ab_source {
   AB_SOURCE_DERIVED
 };
 
-enum { AB_WHERE_SIZE = 256 };
+enum { AB_WHERE_SIZE = 512 };
 
 struct ab_value {
   const struct ab_yaml *document;
   struct ab_yaml_node *node; /* in one of the documents */
   const char *text; /* canonical YAML; of a float key always spelled as a float */
   enum ab_source source;
+  const struct ab_value *outranked; /* a file's value that the model file replaced, for the notes; NULL otherwise */
 };
 
 struct ab_config_values {
   struct ab_value *rows;      /* one per row of ab_keys */
+  struct ab_value *outranked; /* of the same shape */
   struct ab_yaml **documents; /* owned */
   size_t document_count;
 };
@@ -49,7 +51,7 @@ ab_status ab_values_check_kinds(struct ab_config_values *values);
 /* "file:line:column", "override 'k=v'", "environment variable M_K", "default". Returns buffer. */
 const char *ab_value_where(char buffer[AB_WHERE_SIZE], const struct ab_value *value);
 const char *ab_source_name(enum ab_source source);
-/* The value found, escaped and cut for a sentence. */
+/* The value found, as written, escaped and cut for a sentence. */
 const char *ab_value_shown(char buffer[AB_WHERE_SIZE], const struct ab_value *value);
 
 /* Fails with "<where>: key '<key>' is <value>, expected <expected>". */
@@ -61,6 +63,8 @@ const struct ab_value *ab_values_at(const struct ab_config_values *values, const
 int64_t ab_values_int(const struct ab_config_values *values, const char *key);
 double ab_values_number(const struct ab_config_values *values, const char *key);
 bool ab_values_bool(const struct ab_config_values *values, const char *key);
+/* The default, or null for a default of "". */
+bool ab_value_is_default(const struct ab_config_values *values, size_t row);
 /* "" for null. */
 const char *ab_values_string(const struct ab_config_values *values, const char *key);
 

@@ -76,6 +76,8 @@ static ab_status check_heads(const struct ab_config *c) {
     snprintf(expected, sizeof expected, "a divisor of num_query_heads = %lld", (long long)c->num_query_heads);
     return refuse(c, "base_num_kv_heads", expected);
   }
+  if (c->num_query_heads > LARGEST / c->head_dim)
+    return refuse(c, "head_dim", "at most 2147483647 for num_query_heads x head_dim");
   if (has_attention(c) && c->head_dim % 2 != 0) return refuse(c, "head_dim", "an even number (RoPE turns pairs)");
   return AB_OK;
 }
@@ -157,6 +159,8 @@ static ab_status derive_batch(struct ab_config *c) {
   AB_TRY(whole_rows(&c->global_batch_size_to_load, c, (double)to_load * (double)c->gradient_accumulation_steps));
   AB_TRY(whole_rows(&c->global_batch_size_to_train_on, c,
                     (double)c->micro_batch_size_to_train_on * (double)c->gradient_accumulation_steps));
+  if (c->global_batch_size_to_train_on > LARGEST / c->max_target_length)
+    return refuse(c, "max_target_length", "at most 2147483647 tokens in a batch");
   AB_TRY(put(c, "micro_batch_size_to_train_on", c->micro_batch_size_to_train_on));
   AB_TRY(put(c, "global_batch_size_to_load", c->global_batch_size_to_load));
   AB_TRY(put(c, "global_batch_size_to_train_on", c->global_batch_size_to_train_on));
@@ -266,6 +270,11 @@ static ab_status derive_schedule(struct ab_config *c) {
   return put(c, "learning_rate_schedule_steps", c->learning_rate_schedule_steps);
 }
 
+static ab_status check_dropout(const struct ab_config *c) {
+  double rate = ab_values_number(c->values, "dropout_rate");
+  return rate >= 0 && rate < 1 ? AB_OK : refuse(c, "dropout_rate", "a number from 0 to below 1");
+}
+
 static ab_status check_accumulation(const struct ab_config *c) {
   static const char *const fp8[] = {"fp8", "nanoo_fp8", "fp8_gpu", "te_fp8_delayedscaling"};
   const char *quantization = ab_values_string(c->values, "quantization");
@@ -290,6 +299,7 @@ ab_status ab_config_derive(struct ab_config *config, int64_t devices) {
   AB_TRY(derive_devices(config, devices));
   AB_TRY(derive_batch(config));
   AB_TRY(derive_schedule(config));
+  AB_TRY(check_dropout(config));
   AB_TRY(check_accumulation(config));
   AB_TRY(derive_pipeline(config));
   return put_defaults(config);

@@ -40,7 +40,7 @@ static const struct field fields[] = {
     TEXT(run_name, NULL),
     TEXT(model_name, NULL),
     TEXT(base_output_directory, NULL),
-    TEXT(dataset_type, NULL),
+    TEXT(dataset_type, "synthetic, tfds, hf, grain, c4_mlperf, olmo_grain"),
     COUNT(steps, -1, "a positive integer, or -1 for learning_rate_schedule_steps"),
     FLAG(debug_sharding),
     TEXT(decoder_block, blocks),

@@ -169,6 +169,7 @@ static ab_status read_override(struct merge *m, const char *text) {
   struct override *o = &m->overrides[m->override_count];
   o->row = (size_t)(equals - text) < sizeof key ? ab_key_find(key) : ab_key_count;
   if (o->row == ab_key_count) return unknown_key(name, key);
+  if (strcmp(key, "base_config") == 0) return AB_FAIL(AB_ECONFIG, "%s: key 'base_config' is read in files only", name);
   AB_TRY(ab_yaml_parse(&o->document, name, equals + 1, strlen(equals + 1)));
   AB_TRY(ab_values_keep(m->values, o->document));
   m->override_count++;
@@ -227,29 +228,51 @@ static ab_status read_model(struct merge *m, const char *name) {
   AB_TRY(status);
   AB_TRY(ab_values_keep(m->values, document));
   m->model = document;
+  const struct ab_yaml_node *parent = find_in(document, "base_config");
+  if (parent)
+    return AB_FAIL(AB_ECONFIG, "%s:%d:%d: key 'base_config' is not read in a model file", document->name, parent->line,
+                   parent->column);
   return check_keys(document);
 }
 
-/* Validate_no_keys_overridden_twice: a key in the model file and in the overrides must have one value. */
+static bool is_number(const struct ab_yaml_node *node) {
+  return node->type == AB_YAML_INT || node->type == AB_YAML_FLOAT;
+}
+
+static bool same_value(const struct ab_yaml_node *a, const struct ab_yaml_node *b) {
+  if (is_number(a) && is_number(b)) return a->number == b->number;
+  return strcmp(a->text, b->text) == 0;
+}
+
+/* pyconfig.py: validate_no_keys_overridden_twice: a key in the model file and in the overrides must have one value. */
 static ab_status check_conflicts(const struct merge *m) {
   for (struct ab_yaml_node *key = first_key(m->model); key < end_of(m->model); key = next_key(key)) {
     const struct override *o = override_of(m, ab_key_find(key->string));
-    if (!o) continue;
-    const struct ab_yaml_node *new = &o->document->nodes[0], *old = key + 1;
-    bool numbers = new->type != AB_YAML_STRING && old->type != AB_YAML_STRING && new->type >= AB_YAML_INT &&
-                   old->type >= AB_YAML_INT && new->type < AB_YAML_LIST && old->type < AB_YAML_LIST;
-    if (numbers ? new->number == old->number : strcmp(new->text, old->text) == 0) continue;
+    if (!o || same_value(&o->document->nodes[0], key + 1)) continue;
     return AB_FAIL(AB_ECONFIG, "%s: key '%s' is %.60s in %s:%d, expected the same value or override_model_config=true",
-                   o->document->name, key->string, old->text, m->model->name, old->line);
+                   o->document->name, key->string, key[1].text, m->model->name, key[1].line);
   }
   return AB_OK;
+}
+
+/* MaxText lets the model file win over the file without a word; the notes will tell. */
+static void note_outranked(struct merge *m) {
+  for (struct ab_yaml_node *key = first_key(m->model); key < end_of(m->model); key = next_key(key)) {
+    size_t row = ab_key_find(key->string);
+    const struct ab_value *old = &m->values->rows[row];
+    if (old->source != AB_SOURCE_FILE || same_value(old->node, key + 1) || ab_value_is_default(m->values, row)) continue;
+    m->values->outranked[row] = *old;
+  }
 }
 
 static ab_status apply_model(struct merge *m) {
   size_t rules = ab_key_find("logical_axis_rules");
   struct ab_value old_rules = m->values->rows[rules];
   struct ab_yaml_node *new_rules = find_in(m->model, "logical_axis_rules");
+  note_outranked(m);
   apply_document(m, m->model, AB_SOURCE_MODEL);
+  for (size_t row = 0; row < ab_key_count; row++)
+    if (m->values->outranked[row].node) m->values->rows[row].outranked = &m->values->outranked[row];
   if (!new_rules || is_true(effective(m, "override_logical_axis_rules"))) return AB_OK;
   m->values->rows[rules] = old_rules;
   return merge_rules(m, m->model, new_rules, AB_SOURCE_MODEL);

@@ -15,7 +15,7 @@ static const struct support supported[] = {
     {"attention_type", NULL, {"global"}},
     {"attn_logits_soft_cap", "0.0 or none", {"null", "0.0"}},
     {"decoder_block", NULL, {"llama2", "simple", "simple_mlp"}},
-    {"dtype", "float32: this build computes in float32, give dtype=float32", {"float32"}},
+    {"dtype", "float32, give dtype=float32", {"float32"}},
     {"final_logits_soft_cap", "0.0 or none", {"null", "0.0"}},
     {"grad_dtype", "float32, give grad_dtype=float32", {"float32"}},
     {"gradient_accumulation_steps", NULL, {"1"}},
@@ -62,7 +62,7 @@ static ab_status check_default(const struct ab_config *config, size_t row) {
   const struct ab_key *key = &ab_keys[row];
   char expected[300];
   if (key->class != AB_KEY_UNSUPPORTED || is_narrowed(key->name)) return AB_OK;
-  if (strcmp(config->values->rows[row].text, key->initial) == 0) return AB_OK;
+  if (ab_value_is_default(config->values, row)) return AB_OK;
   snprintf(expected, sizeof expected, "%s (other values are not supported by this build: %s)", key->initial,
            ab_key_why_text(key->why));
   return ab_value_refuse(config->values, row, expected);
@@ -70,9 +70,7 @@ static ab_status check_default(const struct ab_config *config, size_t row) {
 
 static ab_status check_dropout(const struct ab_config *config) {
   size_t row = ab_key_find("dropout_rate");
-  double rate = config->values->rows[row].node->number;
-  if (rate < 0 || rate >= 1) return ab_value_refuse(config->values, row, "a number from 0 to below 1");
-  if (rate == 0 || !ab_values_bool(config->values, "enable_dropout")) return AB_OK;
+  if (config->values->rows[row].node->number == 0 || !ab_values_bool(config->values, "enable_dropout")) return AB_OK;
   return ab_value_refuse(config->values, row, "0.0, or enable_dropout=false (dropout is not supported by this build)");
 }
 
@@ -100,16 +98,31 @@ static const struct {
     {"enable_tensorboard", "true", "no tensorboard log is written"},
 };
 
+static void print_given_without_effect(FILE *out, const struct ab_config *config, size_t row) {
+  const struct ab_value *value = &config->values->rows[row];
+  char shown[AB_WHERE_SIZE];
+  bool given = value->source == AB_SOURCE_FILE || value->source == AB_SOURCE_OVERRIDE ||
+               value->source == AB_SOURCE_ENVIRONMENT;
+  if (!given || ab_keys[row].class != AB_KEY_NO_EFFECT || ab_value_is_default(config->values, row)) return;
+  fprintf(out, "%s: %s has no effect here: %s\n", ab_keys[row].name, ab_value_shown(shown, value),
+          ab_key_why_text(ab_keys[row].why));
+}
+
+static void print_outranked(FILE *out, const struct ab_value *value, const char *key) {
+  char where[AB_WHERE_SIZE], lost[AB_WHERE_SIZE], won[AB_WHERE_SIZE];
+  if (!value->outranked || value->source != AB_SOURCE_MODEL) return;
+  fprintf(out, "%s: %s of %s gives way to %s of the model file (override_model_config: true in that file reverses it)\n",
+          key, ab_value_shown(lost, value->outranked), ab_value_where(where, value->outranked), ab_value_shown(won, value));
+}
+
 void ab_config_print_notes(FILE *out, const struct ab_config *config) {
   for (size_t i = 0; i < sizeof notes / sizeof notes[0]; i++) {
     const struct ab_value *value = ab_values_at(config->values, notes[i].key);
     if (value->source == AB_SOURCE_DEFAULT && strcmp(value->text, notes[i].value) == 0)
-      fprintf(out, "%s: default %s: %s\n", notes[i].key, notes[i].value, notes[i].note);
+      fprintf(out, "%s: by default %s: %s\n", notes[i].key, notes[i].value, notes[i].note);
   }
   for (size_t row = 0; row < ab_key_count; row++) {
-    const struct ab_value *value = &config->values->rows[row];
-    bool given = value->source != AB_SOURCE_DEFAULT && value->source != AB_SOURCE_DERIVED;
-    if (given && ab_keys[row].class == AB_KEY_NO_EFFECT && strcmp(value->text, ab_keys[row].initial) != 0)
-      fprintf(out, "%s: %s: no effect here: %s\n", ab_keys[row].name, value->text, ab_key_why_text(ab_keys[row].why));
+    print_given_without_effect(out, config, row);
+    print_outranked(out, &config->values->rows[row], ab_keys[row].name);
   }
 }

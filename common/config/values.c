@@ -35,7 +35,7 @@ ab_status ab_values_keep(struct ab_config_values *values, struct ab_yaml *docume
 
 void ab_values_set(struct ab_config_values *values, size_t row, const struct ab_yaml *document,
                    struct ab_yaml_node *node, enum ab_source source) {
-  values->rows[row] = (struct ab_value){document, node, node->text, source};
+  values->rows[row] = (struct ab_value){document, node, node->text, source, NULL};
 }
 
 ab_status ab_values_set_text(struct ab_config_values *values, size_t row, const char *name, const char *text,
@@ -78,6 +78,7 @@ ab_status ab_values_new(struct ab_config_values **out) {
   struct ab_config_values *values = NULL;
   AB_TRY(ab_mem_new(&values, 1, sizeof *values));
   ab_status status = ab_mem_new(&values->rows, ab_key_count, sizeof *values->rows);
+  if (status == AB_OK) status = ab_mem_new(&values->outranked, ab_key_count, sizeof *values->outranked);
   if (status == AB_OK) status = set_defaults(values);
   if (status != AB_OK) ab_values_free(values);
   AB_TRY(status);
@@ -89,6 +90,7 @@ void ab_values_free(struct ab_config_values *values) {
   if (!values) return;
   for (size_t i = 0; i < values->document_count; i++) ab_yaml_free(values->documents[i]);
   ab_mem_free(values->documents);
+  ab_mem_free(values->outranked);
   ab_mem_free(values->rows);
   ab_mem_free(values);
 }
@@ -103,7 +105,8 @@ const char *ab_value_where(char buffer[AB_WHERE_SIZE], const struct ab_value *va
 
 const char *ab_value_shown(char buffer[AB_WHERE_SIZE], const struct ab_value *value) {
   char cut[100];
-  snprintf(cut, sizeof cut, "%s", value->text);
+  bool written = value->node->string && *value->node->string;
+  snprintf(cut, sizeof cut, "%s", written ? value->node->string : value->text);
   ab_text_escape(buffer, AB_WHERE_SIZE, cut);
   return buffer;
 }
@@ -184,6 +187,12 @@ double ab_values_number(const struct ab_config_values *values, const char *key) 
 
 bool ab_values_bool(const struct ab_config_values *values, const char *key) {
   return ab_values_at(values, key)->node->boolean;
+}
+
+bool ab_value_is_default(const struct ab_config_values *values, size_t row) {
+  const struct ab_value *value = &values->rows[row];
+  if (strcmp(value->text, ab_keys[row].initial) == 0) return true;
+  return value->node->type == AB_YAML_NULL && strcmp(ab_keys[row].initial, "\"\"") == 0;
 }
 
 const char *ab_values_string(const struct ab_config_values *values, const char *key) {
