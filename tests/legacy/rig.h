@@ -12,6 +12,8 @@ struct rig_shape {
   int outside;       /* layers after the pipeline */
   const char *block; /* NULL: "llama2" */
 };
+#define RIG(S, M, R, K, ...) \
+  (struct rig_shape) { .stages = (S), .microbatches = (M), .repeats = (R), .layers_per_stage = (K), __VA_ARGS__ }
 /* Two rows per microbatch of length 5, emb 8. Fields may be changed afterwards. */
 struct ab_config rig_config(const struct rig_shape *shape);
 /* "S2 M4 R2 K1 d1", for messages; a static buffer. */

@@ -76,7 +76,7 @@ START_TEST(the_model_equals_the_sequential_oracle) {
 END_TEST
 
 START_TEST(an_unpipelined_model_equals_the_oracle_scanned_or_not) {
-  struct ab_config config = rig_config(&(struct rig_shape){1, 2, 1, 3, .outside = 0});
+  struct ab_config config = rig_config(&RIG(1, 2, 1, 3, .outside = 0));
   static char none[] = "none", minimal[] = "minimal";
   config.pipelined = false;
   for (int scanned = 0; scanned < 2; scanned++) {
