@@ -31,7 +31,7 @@ struct ab_probe {
   bool (*want)(void *ctx, const struct ab_identity *id);
   void *want_ctx;
   struct ab_recorder *recorders;
-  unsigned char *packed; /* one strided tensor observed at level FULL */
+  unsigned char *packed; /* one strided tensor observed with its values */
   size_t packed_room;
 };
 
@@ -56,7 +56,7 @@ static ab_status reserve_recorder(struct ab_recorder *recorder, size_t events, s
 ab_status ab_probe_reserve(struct ab_probe *probe, size_t events, size_t bytes) {
   if (!probe) return AB_OK;
   for (int s = 0; s < probe->stages; s++)
-    AB_TRY(reserve_recorder(&probe->recorders[s], events, probe->level == AB_LEVEL_FULL ? bytes : 0));
+    AB_TRY(reserve_recorder(&probe->recorders[s], events, probe->level >= AB_LEVEL_VALUES ? bytes : 0));
   return AB_OK;
 }
 
@@ -111,7 +111,7 @@ struct ab_recorder *ab_probe_recorder(struct ab_probe *probe, int stage) {
 }
 
 static bool wants_values(const struct ab_probe *probe, const struct ab_identity *id) {
-  return probe->level == AB_LEVEL_FULL && (!probe->want || probe->want(probe->want_ctx, id));
+  return probe->level >= AB_LEVEL_VALUES && (!probe->want || probe->want(probe->want_ctx, id));
 }
 
 static struct ab_observation describe(const struct ab_probe *probe, const struct ab_identity *id,

@@ -44,21 +44,21 @@ struct ab_observation {
 
 /* Receives what is flushed. Both methods may be called only outside parallel regions. */
 struct ab_probe_ops {
-  /* values: the tensor itself in row-major order, or NULL below level FULL. AB_OK continues. */
+  /* values: the tensor itself in row-major order, or NULL below level VALUES and for tensors that are not wanted. AB_OK continues. */
   ab_status (*observe)(void *ctx, const struct ab_observation *observation, const void *values);
   /* A counter of the run, e.g. "execute" at (repeat, stage), "recompute/attention", "gather", "ring/messages". */
   ab_status (*count)(void *ctx, const char *name, const struct ab_identity *id, const struct ab_where *at,
                      int64_t amount);
 };
 
-enum ab_level { AB_LEVEL_OFF, AB_LEVEL_STATE, AB_LEVEL_DIGEST, AB_LEVEL_FULL };
+enum ab_level { AB_LEVEL_OFF, AB_LEVEL_STATE, AB_LEVEL_DIGEST, AB_LEVEL_VALUES, AB_LEVEL_FULL };
 
 struct ab_probe;
 struct ab_recorder; /* one stage's buffer */
 
 /* `stages` recorders (at least 1). Levels: OFF reports counters only, STATE adds what is named once per step (metrics,
- * gradients, parameters, pipeline inputs and outputs), DIGEST adds every activation, FULL also keeps the values of the
- * tensors for which `want` returns true (all if NULL). */
+ * gradients, parameters, pipeline inputs and outputs), DIGEST adds every activation, VALUES also delivers the values of
+ * the tensors for which `want` returns true (all if NULL), FULL adds the loop buffers of a pipeline's every iteration. */
 ab_status ab_probe_new(struct ab_probe **out, const struct ab_probe_ops *ops, void *ctx, enum ab_level level,
                        int stages);
 void ab_probe_want(struct ab_probe *probe, bool (*want)(void *ctx, const struct ab_identity *id), void *ctx);
