@@ -74,6 +74,7 @@ static ab_status take_forward(struct oracle_span *span) {
     AB_TRY(ab_arena_take(arena, &span->act[i], span->layer.tokens_count * chunks, element));
   for (size_t i = 0; i < layers * chunks; i++)
     AB_TRY(ab_arena_take(arena, &span->saved[i], span->layer.saved_count, element));
+  if (layers == 0) return AB_OK;
   AB_TRY(ab_arena_take(arena, &span->work, span->layer.work_count, element));
   for (int i = 0; i < 2; i++) AB_TRY(ab_arena_take(arena, &span->cotangent[i], span->layer.tokens_count, element));
   return AB_OK;

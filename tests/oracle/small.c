@@ -57,7 +57,10 @@ static ab_status fill(void *ctx, int layer, const char *name, const struct ab_vi
 }
 
 void small_params(const struct reference_side *s) {
-  ck_ok(s->side.model_ops->leaves(s->side.model, AB_PARAMS, fill, NULL));
+  if (s->side.pipeline_ops)
+    ck_ok(s->side.pipeline_ops->leaves(s->side.pipeline, AB_PARAMS, fill, NULL));
+  else
+    ck_ok(s->side.model_ops->leaves(s->side.model, AB_PARAMS, fill, NULL));
 }
 
 static int32_t segment_at(int64_t row, int64_t t, int64_t length) {
@@ -96,13 +99,12 @@ void small_run_free(struct small_run *run) {
   reference_side_free(&run->s);
 }
 
-size_t small_gradients(void **out, const struct small_run *run, const struct ab_config *config) {
+size_t small_side_gradients(void **out, const struct reference_side *s, const struct ab_config *config) {
   struct ab_leaf_table table;
   unsigned char *bytes;
-  size_t used = 0, element = run->s.exec.kernels->element;
-  ck_ok(ab_leaf_table_new(&table, config, run->s.exec.kernels, false));
-  ck_ok(ab_leaf_table_fill(&table, &run->s.side, AB_GRADS));
-  size_t total = 0;
+  size_t used = 0, total = 0, element = s->exec.kernels->element;
+  ck_ok(ab_leaf_table_new(&table, config, s->exec.kernels, s->side.pipeline_ops != NULL));
+  ck_ok(ab_leaf_table_fill(&table, &s->side, AB_GRADS));
   for (size_t i = 0; i < table.leaves; i++) total += table.leaf[i].count;
   ck_ok(ab_mem_new(&bytes, total, element));
   for (size_t i = 0; i < table.leaves; used += table.leaf[i++].count)
@@ -110,4 +112,8 @@ size_t small_gradients(void **out, const struct small_run *run, const struct ab_
   ab_leaf_table_free(&table);
   *out = bytes;
   return total;
+}
+
+size_t small_gradients(void **out, const struct small_run *run, const struct ab_config *config) {
+  return small_side_gradients(out, &run->s, config);
 }

@@ -28,4 +28,5 @@ void small_run_new(struct small_run *out, const struct ab_model_ops *ops, const 
                    const struct ab_config *config, const struct ab_batch *batch, struct ab_probe *probe);
 void small_run_free(struct small_run *run);
 /* Gradients of all canonical leaves, one after another, in the kernels' dtype; the caller frees *out. */
+size_t small_side_gradients(void **out, const struct reference_side *side, const struct ab_config *config);
 size_t small_gradients(void **out, const struct small_run *run, const struct ab_config *config);

@@ -1,6 +1,4 @@
 /* The oracle's pipeline module against the numbers of the real MaxText code, in every arithmetic. */
-#include <string.h>
-
 #include "oracle.h"
 #include "reference.h"
 #include "tap.h"
