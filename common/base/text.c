@@ -61,3 +61,11 @@ void ab_text_escape(char *out, size_t size, const char *text) {
   }
   if (size) out[used] = '\0';
 }
+
+bool ab_text_is_printable(const char *text) {
+  for (size_t length; *text; text += length) {
+    length = printable((const unsigned char *)text);
+    if (!length) return false;
+  }
+  return true;
+}

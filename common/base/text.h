@@ -1,6 +1,7 @@
 /* Small text helpers that more than one library needs. */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* Levenshtein distance of two names; only the first 63 bytes of each count. For "the nearest known name is". */
@@ -10,3 +11,5 @@ size_t ab_edit_distance(const char *a, const char *b);
 void ab_text_escape(char *out, size_t size, const char *text);
 /* Bytes of the UTF-8 character at text, of which `left` are there; 0 if it is none (overlong, surrogate, above U+10FFFF, cut). */
 size_t ab_utf8_length(const char *text, size_t left);
+/* Whether all of it is valid UTF-8 without control characters: what ab_text_escape would leave alone. */
+bool ab_text_is_printable(const char *text);

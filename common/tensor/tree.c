@@ -1,25 +1,23 @@
-#define XXH_INLINE_ALL
 #include "tree.h"
 
-#include <stdio.h>
 #include <string.h>
-#include <xxhash.h>
 
 #include "mem.h"
+#include "name_index.h"
 
-/* Tensors are blocks of their own, so that pointers to them outlive growth. Slots hold index + 1; 0 is empty; at most half
- * of them are used. The tensor is followed by its path.
- */
+/* Tensors are blocks of their own, each followed by its path, so that pointers to them outlive growth. */
 struct ab_tree {
   struct ab_tensor **tensors;
   size_t size, room;
-  uint32_t *slots;
-  size_t slot_count; /* a power of two */
+  struct ab_name_index index;
 };
+
+static const char *path_of(const void *owner, size_t i) { return ((const struct ab_tree *)owner)->tensors[i]->name; }
 
 ab_status ab_tree_new(struct ab_tree **out) {
   struct ab_tree *tree;
   AB_TRY(ab_mem_new(&tree, 1, sizeof *tree));
+  tree->index.name = path_of;
   *out = tree;
   return AB_OK;
 }
@@ -31,29 +29,16 @@ void ab_tree_free(struct ab_tree *tree) {
     ab_mem_free(tree->tensors[i]);
   }
   ab_mem_free(tree->tensors);
-  ab_mem_free(tree->slots);
+  ab_name_index_free(&tree->index);
   ab_mem_free(tree);
 }
 
-/* The slot that holds path, or the empty one where it belongs. */
-static size_t probe_slot(const struct ab_tree *tree, const char *path) {
-  size_t mask = tree->slot_count - 1, slot = XXH3_64bits(path, strlen(path)) & mask;
-  while (tree->slots[slot] && strcmp(tree->tensors[tree->slots[slot] - 1]->name, path)) slot = (slot + 1) & mask;
-  return slot;
-}
-
 static ab_status grow(struct ab_tree *tree) {
+  AB_TRY(ab_name_index_reserve(&tree->index, tree));
   if (tree->size < tree->room) return AB_OK;
   size_t room = tree->room ? 2 * tree->room : 16;
-  if (room > UINT32_MAX / 2) return AB_FAIL(AB_ENOMEM, "a tree holds at most %zu tensors", tree->room);
-  uint32_t *slots;
   AB_TRY(ab_mem_resize(&tree->tensors, room, sizeof *tree->tensors));
-  AB_TRY(ab_mem_new(&slots, 2 * room, sizeof *slots));
-  ab_mem_free(tree->slots);
-  tree->slots = slots;
-  tree->slot_count = 2 * room;
   tree->room = room;
-  for (size_t i = 0; i < tree->size; i++) slots[probe_slot(tree, tree->tensors[i]->name)] = (uint32_t)i + 1;
   return AB_OK;
 }
 
@@ -82,8 +67,8 @@ ab_status ab_tree_add(struct ab_tree *tree, const char *path, enum ab_dtype dtyp
   AB_TRY(grow(tree));
   struct ab_tensor *tensor = NULL;
   AB_TRY(new_tensor(&tensor, path, dtype, shape));
-  tree->slots[probe_slot(tree, path)] = (uint32_t)tree->size + 1;
   tree->tensors[tree->size++] = tensor;
+  ab_name_index_put(&tree->index, tree);
   if (out) *out = tensor;
   return AB_OK;
 }
@@ -92,9 +77,8 @@ size_t ab_tree_size(const struct ab_tree *tree) { return tree->size; }
 struct ab_tensor *ab_tree_at(const struct ab_tree *tree, size_t i) { return tree->tensors[i]; }
 
 struct ab_tensor *ab_tree_find(const struct ab_tree *tree, const char *path) {
-  if (!tree->slot_count) return NULL;
-  uint32_t index = tree->slots[probe_slot(tree, path)];
-  return index ? tree->tensors[index - 1] : NULL;
+  size_t i = ab_name_index_find(&tree->index, tree, path);
+  return i == AB_NO_NAME ? NULL : tree->tensors[i];
 }
 
 ab_status ab_tree_get(struct ab_tensor **out, const struct ab_tree *tree, const char *path, const char *what) {

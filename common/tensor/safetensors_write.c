@@ -1,0 +1,207 @@
+#include <inttypes.h>
+#include <string.h>
+
+#include "file.h"
+#include "json.h"
+#include "mem.h"
+#include "name_index.h"
+#include "safetensors_internal.h"
+#include "text.h"
+
+/* One declared tensor, or one pair of metadata. */
+struct entry {
+  char *name, *value; /* value: of metadata */
+  enum ab_dtype dtype;
+  struct ab_shape shape;
+  uint64_t bytes;
+};
+
+struct list {
+  struct entry *entries;
+  size_t count, room;
+};
+
+struct ab_safetensors_writer {
+  struct ab_writer *file;
+  char *path;
+  struct list tensors, metadata;
+  struct ab_name_index names;
+  uint64_t declared, written; /* bytes of data */
+  bool started;               /* the header is out */
+};
+
+static const char *name_of(const void *owner, size_t i) {
+  return ((const struct ab_safetensors_writer *)owner)->tensors.entries[i].name;
+}
+
+static ab_status append(struct entry **out, struct list *list) {
+  if (list->count == list->room) {
+    size_t room = list->room ? 2 * list->room : 16;
+    AB_TRY(ab_mem_resize(&list->entries, room, sizeof *list->entries));
+    list->room = room;
+  }
+  *out = &list->entries[list->count++];
+  return AB_OK;
+}
+
+static void free_list(struct list *list) {
+  for (size_t i = 0; i < list->count; i++) {
+    ab_mem_free(list->entries[i].name);
+    ab_mem_free(list->entries[i].value);
+  }
+  ab_mem_free(list->entries);
+}
+
+ab_status ab_safetensors_writer_new(struct ab_safetensors_writer **out, const char *path) {
+  struct ab_safetensors_writer *writer;
+  AB_TRY(ab_mem_new(&writer, 1, sizeof *writer));
+  writer->names.name = name_of;
+  ab_status status = ab_mem_string(&writer->path, path);
+  if (status == AB_OK) status = ab_writer_new(&writer->file, path);
+  if (status != AB_OK) ab_safetensors_writer_free(writer);
+  AB_TRY(status);
+  *out = writer;
+  return AB_OK;
+}
+
+void ab_safetensors_writer_free(struct ab_safetensors_writer *writer) {
+  if (!writer) return;
+  ab_writer_free(writer->file);
+  free_list(&writer->tensors);
+  free_list(&writer->metadata);
+  ab_name_index_free(&writer->names);
+  ab_mem_free(writer->path);
+  ab_mem_free(writer);
+}
+
+static ab_status check_open(const struct ab_safetensors_writer *writer, const char *name) {
+  if (writer->started) return AB_FAIL(AB_EMISMATCH, "%s: '%s' is declared after the first values", writer->path, name);
+  return AB_OK;
+}
+
+ab_status ab_safetensors_writer_metadata(struct ab_safetensors_writer *writer, const char *key, const char *value) {
+  struct entry *entry = NULL;
+  AB_TRY(check_open(writer, key));
+  for (size_t i = 0; i < writer->metadata.count; i++)
+    if (!strcmp(writer->metadata.entries[i].name, key))
+      return AB_FAIL(AB_EMISMATCH, "%s: the metadata '%s' is declared twice", writer->path, key);
+  AB_TRY(append(&entry, &writer->metadata));
+  ab_status status = ab_mem_string(&entry->name, key);
+  if (status == AB_OK) status = ab_mem_string(&entry->value, value);
+  if (status != AB_OK) {
+    ab_mem_free(entry->name);
+    *entry = (struct entry){0};
+    writer->metadata.count--;
+  }
+  AB_TRY(status);
+  return AB_OK;
+}
+
+static ab_status check_declared(const struct ab_safetensors_writer *writer, const char *name, enum ab_dtype dtype) {
+  AB_TRY(check_open(writer, name));
+  AB_TRY(safetensors_check_name(name, writer->path));
+  if (dtype == AB_M61) return AB_FAIL(AB_EFORMAT, "%s: the dtype M61 of '%s' cannot be written", writer->path, name);
+  if (!strcmp(name, SAFETENSORS_METADATA) || ab_name_index_find(&writer->names, writer, name) != AB_NO_NAME)
+    return AB_FAIL(AB_EMISMATCH, "%s: the tensor name '%s' is taken", writer->path, name);
+  return AB_OK;
+}
+
+ab_status ab_safetensors_writer_declare(struct ab_safetensors_writer *writer, const char *name, enum ab_dtype dtype,
+                                        const struct ab_shape *shape) {
+  struct entry *entry = NULL;
+  size_t count, bytes;
+  char *copy;
+  AB_TRY(check_declared(writer, name, dtype));
+  AB_TRY(ab_shape_count(&count, shape));
+  AB_TRY(ab_size_mul(&bytes, count, ab_dtype_size(dtype)));
+  AB_TRY(ab_name_index_reserve(&writer->names, writer));
+  AB_TRY(ab_mem_string(&copy, name));
+  ab_status status = append(&entry, &writer->tensors);
+  if (status != AB_OK) ab_mem_free(copy);
+  AB_TRY(status);
+  *entry = (struct entry){.name = copy, .dtype = dtype, .shape = *shape, .bytes = bytes};
+  ab_name_index_put(&writer->names, writer);
+  writer->declared += bytes;
+  return AB_OK;
+}
+
+static void put_tensor(struct ab_json_writer *json, const struct entry *entry, uint64_t begin) {
+  ab_json_put_object(json, entry->name, true);
+  ab_json_put_string(json, "dtype", ab_dtype_name(entry->dtype));
+  ab_json_put_array(json, "shape", true);
+  for (int i = 0; i < entry->shape.rank; i++) ab_json_put_int64(json, NULL, entry->shape.dim[i]);
+  ab_json_put_end(json);
+  ab_json_put_array(json, "data_offsets", true);
+  ab_json_put_int64(json, NULL, (int64_t)begin);
+  ab_json_put_int64(json, NULL, (int64_t)(begin + entry->bytes));
+  ab_json_put_end(json);
+  ab_json_put_end(json);
+}
+
+static void put_metadata(struct ab_json_writer *json, const struct list *metadata) {
+  if (!metadata->count) return;
+  ab_json_put_object(json, SAFETENSORS_METADATA, true);
+  for (size_t i = 0; i < metadata->count; i++)
+    ab_json_put_string(json, metadata->entries[i].name, metadata->entries[i].value);
+  ab_json_put_end(json);
+}
+
+static void put_header(struct ab_json_writer *json, const struct ab_safetensors_writer *writer) {
+  uint64_t begin = 0;
+  ab_json_put_object(json, NULL, true);
+  put_metadata(json, &writer->metadata);
+  for (size_t i = 0; i < writer->tensors.count; i++) {
+    put_tensor(json, &writer->tensors.entries[i], begin);
+    begin += writer->tensors.entries[i].bytes;
+  }
+  ab_json_put_end(json);
+}
+
+/* Padded with blanks, so that the data is aligned to 8 bytes. */
+static ab_status write_header(struct ab_safetensors_writer *writer, struct ab_json_writer *json) {
+  static const char blanks[] = "        ";
+  unsigned char length_bytes[8];
+  const char *text;
+  size_t size;
+  put_header(json, writer);
+  AB_TRY(ab_json_writer_finish(&text, &size, json));
+  size--; /* the newline */
+  size_t padding = (8 - size % 8) % 8, length = size + padding;
+  if (length > SAFETENSORS_HEADER_MAX)
+    return AB_FAIL(AB_EFORMAT, "%s needs a header of %zu bytes, at most %d", writer->path, length, SAFETENSORS_HEADER_MAX);
+  for (int i = 0; i < 8; i++) length_bytes[i] = (unsigned char)((uint64_t)length >> (8 * i));
+  AB_TRY(ab_writer_put(writer->file, length_bytes, sizeof length_bytes));
+  AB_TRY(ab_writer_put(writer->file, text, size));
+  AB_TRY(ab_writer_put(writer->file, blanks, padding));
+  return AB_OK;
+}
+
+static ab_status start(struct ab_safetensors_writer *writer) {
+  struct ab_json_writer *json;
+  if (writer->started) return AB_OK;
+  AB_TRY(ab_json_writer_new(&json));
+  ab_status status = write_header(writer, json);
+  ab_json_writer_free(json);
+  AB_TRY(status);
+  writer->started = true;
+  return AB_OK;
+}
+
+ab_status ab_safetensors_writer_put(struct ab_safetensors_writer *writer, const void *values, size_t bytes) {
+  AB_TRY(start(writer));
+  if (bytes > writer->declared - writer->written)
+    return AB_FAIL(AB_EMISMATCH, "%s: %zu bytes of values more than the %" PRIu64 " declared", writer->path,
+                   bytes - (size_t)(writer->declared - writer->written), writer->declared);
+  AB_TRY(ab_writer_put(writer->file, values, bytes));
+  writer->written += bytes;
+  return AB_OK;
+}
+
+ab_status ab_safetensors_writer_commit(struct ab_safetensors_writer *writer) {
+  AB_TRY(start(writer));
+  if (writer->written != writer->declared)
+    return AB_FAIL(AB_EMISMATCH, "%s: %" PRIu64 " bytes of values came, %" PRIu64 " were declared", writer->path,
+                   writer->written, writer->declared);
+  AB_TRY(ab_writer_commit(writer->file));
+  return AB_OK;
+}
