@@ -35,7 +35,7 @@ void linen_vmap(void (*body)(void *ctx, int index), void *ctx, int begin, int en
 ab_status linen_remat(ab_keep *out, const struct ab_block *block, const struct ab_config *config,
                       enum linen_remat_place place) {
   if (place == LINEN_REMAT_OUTSIDE) return ab_remat_keep_outside(out, block, config);
-  return ab_remat_keep(out, block, config->remat_policy, config->set_remat_policy_on_pipeline_iterations);
+  return ab_remat_keep_pipeline(out, block, config);
 }
 
 /* The contiguous partner of a slice. */

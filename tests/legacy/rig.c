@@ -6,7 +6,7 @@
 #include "mem.h"
 #include "tap.h"
 
-enum { LENGTH = 5, MAX_ROWS = 64, VOCAB = 11 };
+enum { LENGTH = 5, MAX_TOKENS = 4096, VOCAB = 11 };
 
 static char llama2[] = "llama2", full[] = "full", simple[] = "simple", simple_mlp[] = "simple_mlp", adamw[] = "adamw";
 
@@ -66,26 +66,24 @@ void *rig_numbers(size_t n, uint32_t seed, const struct ab_kernels *kernels) {
   return out;
 }
 
-static int32_t positions[MAX_ROWS * LENGTH], segments[MAX_ROWS * LENGTH], tokens[MAX_ROWS * LENGTH],
-    targets[MAX_ROWS * LENGTH];
+static int32_t positions[MAX_TOKENS], segments[MAX_TOKENS], tokens[MAX_TOKENS], targets[MAX_TOKENS];
 
 /* Rows of two segments with different borders, some rows ending in padding. */
-static void fill_batch(void) {
+static void fill_batch(const struct ab_config *c) {
   uint32_t state = 7;
-  for (int i = 0; i < MAX_ROWS * LENGTH; i++) {
-    int row = i / LENGTH, at = i % LENGTH;
+  int length = (int)c->max_target_length, count = (int)c->micro_batch_size_to_train_on * length;
+  ck_assert_int_le(count, MAX_TOKENS);
+  for (int i = 0; i < count; i++) {
+    int row = i / length, at = i % length;
     positions[i] = at + row % 3;
     segments[i] = at < 1 + row % 4 ? 1 : 2;
-    if (row % 5 == 4 && at == LENGTH - 1) segments[i] = 0;
+    if (row % 5 == 4 && at == length - 1) segments[i] = 0;
     tokens[i] = (int32_t)(next(&state) % VOCAB);
     targets[i] = (int32_t)(next(&state) % VOCAB);
   }
 }
 
-const int32_t *rig_positions(void) { return positions; }
-const int32_t *rig_segments(void) { return segments; }
-
-static struct ab_batch batch_of(const struct ab_config *c) {
+struct ab_batch rig_batch(const struct ab_config *c) {
   return (struct ab_batch){c->micro_batch_size_to_train_on, c->max_target_length, tokens, positions, segments,
                            targets, positions, segments};
 }
@@ -103,7 +101,7 @@ static void create(struct rig_side *s, const struct ab_config *config) {
 
 static void pass(struct rig_side *s, const struct ab_config *config, struct rig_run *run, const void *inputs,
                  const void *d_outputs) {
-  struct ab_batch batch = batch_of(config);
+  struct ab_batch batch = rig_batch(config);
   const struct ab_pipeline_ops *ops = s->side.pipeline_ops;
   if (s->side.model_ops) {
     ck_ok(s->side.model_ops->step(s->side.model, &batch, &run->terms));
@@ -155,7 +153,7 @@ static void set_params(struct rig_side *s, const struct ab_config *config) {
 void rig_new(struct rig_side *out, const struct ab_side *ops, const struct ab_kernels *kernels,
              const struct ab_config *config, struct ab_probe *probe) {
   *out = (struct rig_side){.side = *ops};
-  fill_batch();
+  fill_batch(config);
   plan(out, ops, kernels, config);
   ck_ok(ab_mesh_init_local(&out->mesh, kernels, (int)config->num_stages));
   ck_ok(ab_arena_init(&out->slab, "slab", out->planned[0]));

@@ -51,8 +51,7 @@ void rig_same_bits(const struct rig_run *a, const struct rig_run *b, const struc
 /* Relative L2 of outputs, d_inputs and gradients in float64. */
 double rig_distance(const struct rig_run *a, const struct rig_run *b);
 
-/* The batch that every pass gets: pointers into static memory. */
-const int32_t *rig_positions(void);
-const int32_t *rig_segments(void);
+/* The batch that every pass gets; static memory. */
+struct ab_batch rig_batch(const struct ab_config *config);
 /* n pseudo-random numbers in [-1, 1) of the table's dtype; ab_mem_free. */
 void *rig_numbers(size_t n, uint32_t seed, const struct ab_kernels *kernels);

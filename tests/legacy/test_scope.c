@@ -148,8 +148,7 @@ static struct linen_state *state_of(struct rig_side *side) {
 }
 
 static ab_status step(struct rig_side *side, const struct ab_config *config) {
-  static int32_t ids[64];
-  struct ab_batch batch = {config->micro_batch_size_to_train_on, config->max_target_length, ids, ids, ids, ids, ids, ids};
+  struct ab_batch batch = rig_batch(config);
   struct ab_loss_terms terms;
   return side->side.model_ops->step(side->side.model, &batch, &terms);
 }
