@@ -12,7 +12,15 @@
 enum { AB_MAX_SLOTS = 24, AB_MAX_PARAMS = 12, AB_MAX_OPS = 24, AB_PARAM_RANK = 4 };
 
 /* Symbolic extents, so that one table serves every size. */
-enum ab_axis { AB_AXIS_NONE, AB_AXIS_EMB, AB_AXIS_HEADS, AB_AXIS_KV_HEADS, AB_AXIS_HEAD_DIM, AB_AXIS_MLP, AB_AXIS_VOCAB };
+enum ab_axis {
+  AB_AXIS_NONE,
+  AB_AXIS_EMB,
+  AB_AXIS_HEADS,
+  AB_AXIS_KV_HEADS,
+  AB_AXIS_HEAD_DIM,
+  AB_AXIS_MLP,
+  AB_AXIS_VOCAB
+};
 
 /* Sizes of one call of a layer: rows x length tokens. */
 struct ab_layer_dims {
@@ -75,9 +83,9 @@ extern const struct ab_block *const ab_blocks[];
 /* NULL when there is no such block. */
 const struct ab_block *ab_block_find(const char *name);
 
-/* Inventory: the canonical parameters of a whole model, in canonical order - token_embedder/embedding, then layer 0..L-1
- * with the leaves in the block's order, then decoder/decoder_norm/scale and decoder/logits_dense/kernel. Expected counts
- * come from here, never from a stream. Layer -1 marks what is outside the layers. */
+/* Inventory: the canonical parameters of a whole model, in canonical order - token_embedder/embedding, then layer
+ * 0..L-1 with the leaves in the block's order, then decoder/decoder_norm/scale and decoder/logits_dense/kernel.
+ * Expected counts come from here, never from a stream. Layer -1 marks what is outside the layers. */
 struct ab_inventory_row {
   int layer;
   const struct ab_param *param; /* names as above; leaf name within the layer otherwise */

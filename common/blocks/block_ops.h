@@ -1,5 +1,5 @@
-/* What one operator of a block is handed, and the operators that the blocks' tables are made of. Operators call kernels and
- * hold neither arithmetic nor policy. T = rows x length tokens.
+/* What one operator of a block is handed, and the operators that the blocks' tables are made of. Operators call
+ * kernels and hold neither arithmetic nor policy. T = rows x length tokens.
  */
 #pragma once
 
@@ -24,7 +24,8 @@ struct ab_op_call {
   void *scratch;                   /* block->scratch elements */
 };
 
-/* out[T, n] = in[T, k] kernel; k is the product of the kernel's first fan_in_axes axes. layers/linears.py: DenseGeneral. */
+/* out[T, n] = in[T, k] kernel; k is the product of the kernel's first fan_in_axes axes. layers/linears.py:
+ * DenseGeneral. */
 void ab_op_dense(struct ab_op_call *call);
 void ab_op_dense_input(struct ab_op_call *call);
 void ab_op_dense_weight(struct ab_op_call *call);

@@ -6,7 +6,8 @@
 const struct ab_param ab_outer_params[3] = {
     {"token_embedder/embedding", {AB_AXIS_VOCAB, AB_AXIS_EMB}, {"vocab", "embed_vocab"}, AB_INIT_UNIT_NORMAL, 0, false},
     {"decoder/decoder_norm/scale", {AB_AXIS_EMB}, {"norm"}, AB_INIT_ONES, 0, false},
-    {"decoder/logits_dense/kernel", {AB_AXIS_EMB, AB_AXIS_VOCAB}, {"embed_vocab", "vocab"}, AB_INIT_TRUNCATED, 1, false},
+    {"decoder/logits_dense/kernel", {AB_AXIS_EMB, AB_AXIS_VOCAB}, {"embed_vocab", "vocab"}, AB_INIT_TRUNCATED, 1,
+     false},
 };
 
 static void append(struct ab_inventory *inventory, int layer, const struct ab_param *param,

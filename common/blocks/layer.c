@@ -17,7 +17,8 @@ static void *value_of(const struct ab_layer *layer, const struct ab_layer_call *
   return at(layer, layer->keep >> slot & 1 ? call->saved : call->work, layer->offset[slot]);
 }
 
-static const void *read_value(const struct ab_layer *layer, const struct ab_layer_call *call, enum pass pass, int slot) {
+static const void *read_value(const struct ab_layer *layer, const struct ab_layer_call *call, enum pass pass,
+                              int slot) {
   return slot == 0 ? call->x : value_of(layer, call, pass, slot);
 }
 

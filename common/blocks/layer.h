@@ -1,16 +1,16 @@
 /* The one runner: walks a block's operator table forward and backward under any remat policy.
  *
- * Memory of one layer: `saved` holds the kept slots from forward to backward, `work` holds everything else of one pass and
- * may be reused as soon as the pass is over. The layer's input x is kept by the caller. A plan is immutable after
- * ab_layer_plan and may be shared by all workers; a call belongs to one worker.
+ * Memory of one layer: `saved` holds the kept slots from forward to backward, `work` holds everything else of one
+ * pass and may be reused as soon as the pass is over. The layer's input x is kept by the caller. A plan is immutable
+ * after ab_layer_plan and may be shared by all workers; a call belongs to one worker.
  */
 #pragma once
 
 #include "block.h"
 #include "probe.h"
 
-/* A set of slots that forward keeps for backward; bit i = slot i. AB_KEEP_NONE is remat_policy `full`: all is recomputed
- * from x. AB_KEEP_ALL recomputes nothing. */
+/* A set of slots that forward keeps for backward; bit i = slot i. AB_KEEP_NONE is remat_policy `full`: all is
+ * recomputed from x. AB_KEEP_ALL recomputes nothing. */
 typedef uint32_t ab_keep;
 #define AB_KEEP_NONE ((ab_keep)0)
 #define AB_KEEP_ALL (~(ab_keep)0)
@@ -20,7 +20,7 @@ struct ab_layer {
   const struct ab_kernels *kernels;
   struct ab_layer_dims dims;
   ab_keep keep;                       /* what is really saved: kept, and read by backward */
-  uint32_t recompute;                 /* operators (bit i) that backward runs forward again: the closure of what it needs */
+  uint32_t recompute;                 /* operators (bit i) that backward runs forward again: the closure it needs */
   size_t offset[AB_MAX_SLOTS];        /* elements into saved (kept) or work */
   size_t cotangent[AB_MAX_SLOTS];     /* elements into work */
   size_t contribution;                /* elements into work: a further cotangent before it is added */
@@ -32,7 +32,8 @@ struct ab_layer {
 ab_status ab_layer_plan(struct ab_layer *out, const struct ab_block *block, const struct ab_kernels *kernels,
                         const struct ab_layer_dims *dims, ab_keep keep);
 
-/* One layer on one microbatch. id.tensor is filled by the runner; id.microbatch and id.layer, and `at`, by the caller. */
+/* One layer on one microbatch. id.tensor is filled by the runner; id.microbatch and id.layer, and `at`, by the
+ * caller. */
 struct ab_layer_call {
   const void *const *param;    /* [param_count] contiguous, in the block's order */
   void *const *dparam;         /* [param_count] live accumulators (backward) */
@@ -46,7 +47,7 @@ struct ab_layer_call {
   struct ab_recorder *recorder; /* NULL: unobserved */
   struct ab_identity id;
   struct ab_where at;
-  int microbatches; /* > 1: the rows are so many microbatches, observed each under its own number from id.microbatch on */
+  int microbatches; /* > 1: the rows are so many microbatches, observed apart from id.microbatch on */
 };
 
 /* Observations and counters that one forward (and one backward) of this layer records at most: for ab_probe_reserve. */
@@ -55,20 +56,20 @@ size_t ab_layer_backward_events(const struct ab_layer *layer);
 
 /* y = block(x); fills saved. Observes the input and each output slot in phase FORWARD. */
 void ab_layer_forward(const struct ab_layer *layer, const struct ab_layer_call *call);
-/* Backward is: recompute, then input (all cotangents, dx), then weight (dparam). ab_layer_backward does the three. The
- * parts share `work`, which must not be used for anything else in between. Observed: recomputed slots and the input they
- * start from in phase RECOMPUTE (their digests equal the forward ones), slot cotangents, dy and dx in phase BACKWARD;
- * recomputed operators are counted as "recompute/<op>". dx and dy never overlap. */
+/* Backward is: recompute, then input (all cotangents, dx), then weight (dparam). ab_layer_backward does the three.
+ * The parts share `work`, which must not be used for anything else in between. Observed: recomputed slots and the
+ * input they start from in phase RECOMPUTE (their digests equal the forward ones), slot cotangents, dy and dx in
+ * phase BACKWARD; recomputed operators are counted as "recompute/<op>". dx and dy never overlap. */
 void ab_layer_recompute(const struct ab_layer *layer, const struct ab_layer_call *call);
 void ab_layer_backward_input(const struct ab_layer *layer, const struct ab_layer_call *call);
 void ab_layer_backward_weight(const struct ab_layer *layer, const struct ab_layer_call *call);
 void ab_layer_backward(const struct ab_layer *layer, const struct ab_layer_call *call);
 
-/* The set that a remat_policy keeps (model.md 1.5): "full" and "none" here mean what get_remat_policy makes of them inside
- * a pipeline iteration. iteration_remat: set_remat_policy_on_pipeline_iterations; without it everything is kept.
- * AB_ECONFIG names an unknown policy. */
+/* The set that a remat_policy keeps (model.md 1.5): "full" and "none" here mean what get_remat_policy makes of them
+ * inside a pipeline iteration. iteration_remat: set_remat_policy_on_pipeline_iterations; without it everything is
+ * kept. AB_ECONFIG names an unknown policy. */
 ab_status ab_remat_keep(ab_keep *out, const struct ab_block *block, const char *remat_policy, bool iteration_remat);
-/* The same from a config: of a layer inside the pipeline, and of a layer outside it (whole batch), where policy `none` on
- * unscanned layers means no checkpoint at all. */
+/* The same from a config: of a layer inside the pipeline, and of a layer outside it (whole batch), where policy
+ * `none` on unscanned layers means no checkpoint at all. */
 ab_status ab_remat_keep_pipeline(ab_keep *out, const struct ab_block *block, const struct ab_config *config);
 ab_status ab_remat_keep_outside(ab_keep *out, const struct ab_block *block, const struct ab_config *config);

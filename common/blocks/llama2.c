@@ -1,7 +1,7 @@
 #include "block_ops.h"
 
-/* models/llama2.py: LlamaDecoderLayer. No 1/sqrt(head_dim) at run time: it is folded into the query kernel's initial values
- * (layers/attentions.py: init_query_w). */
+/* models/llama2.py: LlamaDecoderLayer. No 1/sqrt(head_dim) at run time: it is folded into the query kernel's initial
+ * values (layers/attentions.py: init_query_w). */
 
 enum {
   X, PRE_RSTD, PRE_NORM, ROPE_TABLE, QUERY_RAW, KEY_RAW, VALUE, QUERY, KEY, ROW_MAX, ROW_SUM, CORE, OUT_PROJ, RESIDUAL,

@@ -1,23 +1,24 @@
 /* Names under which every side reports what it computed: the contract that lets engines and oracle be joined.
  *
- * | name                 | phase             | microbatch | layer  | level  | value                                     |
- * |----------------------|-------------------|------------|--------|--------|-------------------------------------------|
- * | AB_OBS_EMBEDDING     | FORWARD           | -1         | -1     | STATE  | [B, L, E] rows of the embedding           |
- * | AB_OBS_INPUTS        | FORWARD           | -1         | -1     | STATE  | [B, L, E] what enters the pipeline         |
- * | AB_OBS_OUTPUTS       | FORWARD           | -1         | -1     | STATE  | [B, L, E] what leaves the pipeline         |
- * | AB_OBS_DECODER_NORM  | FORWARD           | -1         | -1     | STATE  | [B, L, E] normalised final activations     |
- * | AB_OBS_LOGITS        | FORWARD           | -1         | -1     | STATE  | [B, L, V]                                  |
- * | AB_OBS_D_LOGITS      | BACKWARD          | -1         | -1     | STATE  | [B, L, V] cotangent of the logits          |
- * | AB_OBS_D_DECODER_NORM| BACKWARD          | -1         | -1     | STATE  | [B, L, E] cotangent of decoder_norm's output |
- * | AB_OBS_D_OUTPUTS     | BACKWARD          | -1         | -1     | STATE  | [B, L, E] cotangent of pipeline/outputs    |
- * | AB_OBS_D_INPUTS      | BACKWARD          | -1         | -1     | STATE  | [B, L, E] cotangent of pipeline/inputs     |
- * | a slot's name        | FORWARD, RECOMPUTE, BACKWARD | m | layer | DIGEST | by the runner: layer.h                    |
+ * | name                  | phase    | microbatch | layer | level  | value                                        |
+ * |-----------------------|----------|------------|-------|--------|----------------------------------------------|
+ * | AB_OBS_EMBEDDING      | FORWARD  | -1         | -1    | STATE  | [B, L, E] rows of the embedding              |
+ * | AB_OBS_INPUTS         | FORWARD  | -1         | -1    | STATE  | [B, L, E] what enters the pipeline           |
+ * | AB_OBS_OUTPUTS        | FORWARD  | -1         | -1    | STATE  | [B, L, E] what leaves the pipeline           |
+ * | AB_OBS_DECODER_NORM   | FORWARD  | -1         | -1    | STATE  | [B, L, E] normalised final activations       |
+ * | AB_OBS_LOGITS         | FORWARD  | -1         | -1    | STATE  | [B, L, V]                                    |
+ * | AB_OBS_D_LOGITS       | BACKWARD | -1         | -1    | STATE  | [B, L, V] cotangent of the logits            |
+ * | AB_OBS_D_DECODER_NORM | BACKWARD | -1         | -1    | STATE  | [B, L, E] cotangent of decoder_norm's output |
+ * | AB_OBS_D_OUTPUTS      | BACKWARD | -1         | -1    | STATE  | [B, L, E] cotangent of pipeline/outputs      |
+ * | AB_OBS_D_INPUTS       | BACKWARD | -1         | -1    | STATE  | [B, L, E] cotangent of pipeline/inputs       |
+ * | a slot's name         | any      | m          | layer | DIGEST | by the runner: layer.h                       |
  *
- * All rows but the last go through ab_probe_observe with where = {-1, -1, -1, false}, outside any parallel region. Rows in
- * the batch's order, each name once per pass. A model without pipeline reports no pipeline/ names; its layers, like the
- * layers outside the pipeline, run on the whole batch and carry microbatch -1 and their layer number. Layers inside the
- * pipeline carry the microbatch m (rows m b .. (m+1) b - 1), their layer number (r S + s) K + k, and iteration, stage and
- * repeat in `where`. AB_OBS_INPUTS, OUTPUTS, D_OUTPUTS, D_INPUTS are reported by the pipeline, the others by the decoder.
+ * All rows but the last go through ab_probe_observe with where = {-1, -1, -1, false}, outside any parallel region. Rows
+ * in the batch's order, each name once per pass. A model without pipeline reports no pipeline/ names; its layers, like
+ * the layers outside the pipeline, run on the whole batch and carry microbatch -1 and their layer number. Layers inside
+ * the pipeline carry the microbatch m (rows m b .. (m+1) b - 1), their layer number (r S + s) K + k, and iteration,
+ * stage and repeat in `where`. AB_OBS_INPUTS, OUTPUTS, D_OUTPUTS, D_INPUTS are reported by the pipeline, the others by
+ * the decoder.
  *
  * Parameters, gradients and metrics are reported by the training loop from the leaves of a side, never by the side.
  *

@@ -56,8 +56,8 @@ static void place_cotangents(struct ab_layer *layer) {
 ab_status ab_layer_plan(struct ab_layer *out, const struct ab_block *block, const struct ab_kernels *kernels,
                         const struct ab_layer_dims *dims, ab_keep keep) {
   if (dims->rows < 1 || dims->length < 1)
-    return AB_FAIL(AB_ESHAPE, "block '%s': a call of %lld rows of length %lld, expected at least one token", block->name,
-                   (long long)dims->rows, (long long)dims->length);
+    return AB_FAIL(AB_ESHAPE, "block '%s': a call of %lld rows of length %lld, expected at least one token",
+                   block->name, (long long)dims->rows, (long long)dims->length);
   struct ab_layer layer = {.block = block, .kernels = kernels, .dims = *dims};
   layer.tokens_count = (size_t)(dims->rows * dims->length * dims->emb);
   close_recompute(&layer, keep);

@@ -1,10 +1,11 @@
 /* The oracle: the model applied layer after layer, the truth both engines are held to.
  *
- * In float32 it runs, inside the span that the pipeline covers, each microbatch (rows m b .. (m+1) b - 1) by itself with the
- * engines' own kernel calls: forward m = 0 .. M-1 through all layers, backward from the last microbatch to the first, onto
- * accumulators that start at +0. So it gives the same bits as the per-iteration engines (pipelines.md 3.1). Outside the
- * span - embedding, layers after the pipeline, decoder_norm, logits, loss - it runs the whole batch at once, as they do. In
- * float64 it runs the whole batch at once everywhere. Numerics: MaxText models/models.py, layers/nnx_decoders.py.
+ * In float32 it runs, inside the span that the pipeline covers, each microbatch (rows m b .. (m+1) b - 1) by itself
+ * with the engines' own kernel calls: forward m = 0 .. M-1 through all layers, backward from the last microbatch to
+ * the first, onto accumulators that start at +0. So it gives the same bits as the per-iteration engines (pipelines.md
+ * 3.1). Outside the span - embedding, layers after the pipeline, decoder_norm, logits, loss - it runs the whole batch
+ * at once, as they do. In float64 it runs the whole batch at once everywhere. Numerics: MaxText models/models.py,
+ * layers/nnx_decoders.py.
  */
 #pragma once
 

@@ -39,12 +39,14 @@ struct oracle_span {
   const int32_t *positions, *segment_ids;
 };
 
-/* The span that the pipeline covers, and the layers after it (all layers when there is no pipeline). Reserves the probe. */
+/* The span that the pipeline covers, and the layers after it (all layers when there is no pipeline). Reserves the
+ * probe. */
 ab_status oracle_span_inside(struct oracle_span *out, const struct ab_config *config, const struct ab_exec *exec,
                              const struct oracle_store *store, enum oracle_order order);
 ab_status oracle_span_outside(struct oracle_span *out, const struct ab_config *config, const struct ab_exec *exec,
                               const struct oracle_store *store);
-/* Takes from exec->arena and exec->book what backward needs. *outputs [B, L, E] lives there; inputs stays until backward. */
+/* Takes from exec->arena and exec->book what backward needs. *outputs [B, L, E] lives there; inputs stays until
+ * backward. */
 ab_status oracle_span_forward(struct oracle_span *span, void **outputs, void *inputs, const int32_t *positions,
                               const int32_t *segment_ids);
 /* d_inputs [B, L, E] overwritten; weight gradients accumulated. They do not overlap unless the span is empty. */

@@ -1,4 +1,5 @@
-/* One layer call with guarded memory: values from a counter, saved and work filled with NaN, guards around every output. */
+/* One layer call with guarded memory: values from a counter, saved and work filled with NaN, guards around every
+ * output. */
 #pragma once
 
 #include <math.h>

@@ -8,9 +8,9 @@
 static char llama2[] = "llama2", unknown[] = "lama2";
 
 static struct ab_config config_of(char *block) {
-  return (struct ab_config){.decoder_block = block, .emb_dim = 8, .num_query_heads = 4, .num_kv_heads = 2, .head_dim = 6,
-                            .mlp_dim = 10, .num_decoder_layers = 3, .vocab_size = 12, .max_target_length = 5,
-                            .pipelined = true, .pipeline_parallel_layers = 2};
+  return (struct ab_config){.decoder_block = block, .emb_dim = 8, .num_query_heads = 4, .num_kv_heads = 2,
+                            .head_dim = 6, .mlp_dim = 10, .num_decoder_layers = 3, .vocab_size = 12,
+                            .max_target_length = 5, .pipelined = true, .pipeline_parallel_layers = 2};
 }
 
 START_TEST(test_whole_model) {

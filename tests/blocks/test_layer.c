@@ -1,4 +1,4 @@
-/* The runner: any keep set gives the same bits and recomputes exactly the closure; halves of backward; guards; probe. */
+/* The runner: any keep set gives the same bits and recomputes exactly the closure; halves, guards, probe. */
 #include "observed.h"
 #include "rig.h"
 
@@ -90,8 +90,8 @@ START_TEST(test_input_half_leaves_gradients) {
 }
 END_TEST
 
-/* Independent closure: an operator is needed if one of its outputs is read by a backward part or by a needed operator and
- * is neither kept nor the input; grown until nothing changes. */
+/* Independent closure: an operator is needed if one of its outputs is read by a backward part or by a needed operator
+ * and is neither kept nor the input; grown until nothing changes. */
 static bool slot_wanted(const struct ab_block *block, uint32_t needed, int slot) {
   for (int i = 0; i < block->op_count; i++) {
     const struct ab_op *op = &block->op[i];
@@ -202,7 +202,8 @@ START_TEST(test_full_recomputes_what_it_must) {
 }
 END_TEST
 
-static const struct ab_observation *find(const struct seen *seen, const char *tensor, enum ab_phase phase, int microbatch) {
+static const struct ab_observation *find(const struct seen *seen, const char *tensor, enum ab_phase phase,
+                                         int microbatch) {
   const struct ab_observation *found = NULL;
   for (int i = 0; i < seen->observations; i++) {
     const struct ab_observation *o = &seen->observation[i];
@@ -222,8 +223,8 @@ START_TEST(test_observes_every_slot) {
     const struct ab_observation *forward = find(seen, name, AB_FORWARD, 0);
     const struct ab_observation *again = find(seen, name, AB_RECOMPUTE, 0);
     ck_assert_msg(!block->slot[i].internal == (forward != NULL), "%s: forward %s", block->name, name);
-    ck_assert_msg(!block->slot[i].internal == (find(seen, name, AB_BACKWARD, 0) != NULL), "%s: backward %s", block->name,
-                  name);
+    ck_assert_msg(!block->slot[i].internal == (find(seen, name, AB_BACKWARD, 0) != NULL), "%s: backward %s",
+                  block->name, name);
     if (again)
       ck_assert_msg(memcmp(again->summary.digest, forward->summary.digest, sizeof again->summary.digest) == 0,
                     "%s: %s was recomputed to other bits", block->name, name);

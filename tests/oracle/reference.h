@@ -1,6 +1,6 @@
-/* Cases of the real MaxText code (tests/fixtures/reference/README.md), run on any side: the manifest's rows, a side with
- * arenas planned by a dry run, and comparison with the bundle's numbers inside the manifest's bounds. Failures are Check
- * assertions that name the case and the tensor.
+/* Cases of the real MaxText code (tests/fixtures/reference/README.md), run on any side: the manifest's rows, a side
+ * with arenas planned by a dry run, and comparison with the bundle's numbers inside the manifest's bounds. Failures
+ * are Check assertions that name the case and the tensor.
  */
 #pragma once
 
@@ -31,7 +31,8 @@ struct ab_tree *reference_tensors(const struct reference_case *c, const char *fi
 /* expected.json of a case; cJSON_Delete. */
 cJSON *reference_expected(const struct reference_case *c);
 
-/* A side with its memory, at a fixed address. Arena sizes are those of a dry run of the same functions (for a model: with its trainer). */
+/* A side with its memory, at a fixed address. Arena sizes are those of a dry run of the same functions (for a model:
+ * with its trainer). */
 struct reference_side {
   struct ab_exec exec;
   struct ab_arena slab, arena, book;

@@ -12,7 +12,8 @@ struct ab_config small_config(void) {
       .decoder_block = llama2, .emb_dim = 10, .num_query_heads = 4, .num_kv_heads = 2, .head_dim = 6, .mlp_dim = 14,
       .vocab_size = 17, .max_target_length = 7, .num_decoder_layers = 5, .normalization_layer_epsilon = 1e-5,
       .rope_min_timescale = 1, .rope_max_timescale = 10000, .rope_linear_scaling_factor = 1, .devices = 2,
-      .steps = 1, .learning_rate_schedule_steps = 1, .micro_batch_size_to_train_on = 6, .gradient_accumulation_steps = 1,
+      .steps = 1, .learning_rate_schedule_steps = 1, .micro_batch_size_to_train_on = 6,
+      .gradient_accumulation_steps = 1,
       .pipelined = true, .num_stages = 2, .num_pipeline_microbatches = 3, .num_pipeline_repeats = 2,
       .num_layers_per_pipeline_stage = 1, .pipeline_parallel_layers = 4, .scan_layers = true, .param_scan_axis = 1,
       .set_remat_policy_on_pipeline_iterations = true, .remat_policy = full, .z_loss_multiplier = 0.01,
@@ -80,7 +81,8 @@ struct small_batch small_batch_new(const struct ab_config *c) {
     b.ids[2 * n + i] = b.ids[5 * n + i] = segment_at(row, t, length);
     b.ids[3 * n + i] = (int32_t)((next_uniform(&seed) + 0.5) * (double)c->vocab_size);
   }
-  b.batch = (struct ab_batch){rows, length, b.ids, b.ids + n, b.ids + 2 * n, b.ids + 3 * n, b.ids + 4 * n, b.ids + 5 * n};
+  b.batch = (struct ab_batch){rows, length, b.ids, b.ids + n, b.ids + 2 * n, b.ids + 3 * n, b.ids + 4 * n,
+                              b.ids + 5 * n};
   return b;
 }
 

@@ -28,7 +28,7 @@ START_TEST(test_f64) {
 }
 END_TEST
 
-/* Whole batch or by microbatch: equal up to rounding in float64, and the outputs in float32 for the simple blocks too. */
+/* Whole batch or by microbatch: equal up to rounding in float64. */
 START_TEST(test_orders_agree) {
   struct reference_case c = reference_open(ISSUE, "engine", _i);
   struct reference_run whole = reference_run_pipeline(&c, &ab_oracle_pipeline_ops_whole_batch, &ab_kernels_f64, NULL);
