@@ -45,7 +45,7 @@ ab_status ab_process_run(struct ab_process_result *out, const struct ab_process_
 /* Runs `count` of them at the same time. One whose `take` failed is ended, the others go on; the first failure is returned. */
 ab_status ab_process_run_all(struct ab_process_result *out, const struct ab_process_spec *specs, size_t count);
 
-/* "exited with code 7", "was killed by SIGSEGV", "did not finish in 5 s"; cut to size. */
+/* "exited with code 7", "was killed by SIGSEGV", "did not finish in time ..."; cut to size. */
 void ab_process_print(char *text, size_t size, const struct ab_process_result *result);
 /* AB_OK for exit code 0 in time, else AB_ECOMM: "<name> <print>: <last line of the tail>". */
 ab_status ab_process_check(const struct ab_process_result *result, const char *name);
