@@ -1,8 +1,8 @@
 /* Lifted transforms: scan, vmap and remat over functions that read variables, each with its own backward. flax
  * core/lift.py, linen/transforms.py.
  *
- * What a transform does to variables is an axis of the scope (scope.h: linen_axis). What it does to the loop is here: in
- * which order bodies run forward and backward, what is kept between the two, and who runs in parallel.
+ * What a transform does to variables is an axis of the scope (scope.h: linen_axis). What it does to the loop is here:
+ * in which order bodies run forward and backward, what is kept between the two, and who runs in parallel.
  */
 #pragma once
 
@@ -16,8 +16,8 @@ typedef ab_status (*linen_body)(void *ctx, int64_t i);
 ab_status linen_scan_call(linen_body body, void *ctx, int64_t length);
 ab_status linen_scan_vjp(linen_body body, void *ctx, int64_t length);
 
-/* What a loop keeps for its backward, one slot of `bytes` per iteration, in exec->arena. Scanned: one array stacked along
- * the iterations. Unrolled: one array per iteration. */
+/* What a loop keeps for its backward, one slot of `bytes` per iteration, in exec->arena. Scanned: one array stacked
+ * along the iterations. Unrolled: one array per iteration. */
 struct linen_residuals {
   size_t bytes;
   void *stacked;   /* scanned */
@@ -32,8 +32,8 @@ void *linen_residuals_at(const struct linen_residuals *residuals, int64_t i);
 void linen_vmap(void (*body)(void *ctx, int index), void *ctx, int begin, int end, bool serial);
 
 /* nn.remat of a layer: which of its named values are kept, the rest being run again in backward. Inside a pipeline
- * iteration set_remat_policy_on_pipeline_iterations decides; outside, layers are rematerialised unless unscanned under policy
- * "none". decoders.py: get_remat_policy, pipeline.py: get_pipeline_remat_policy. */
+ * iteration set_remat_policy_on_pipeline_iterations decides; outside, layers are rematerialised unless unscanned under
+ * policy "none". decoders.py: get_remat_policy, pipeline.py: get_pipeline_remat_policy. */
 enum linen_remat_place { LINEN_REMAT_ITERATION, LINEN_REMAT_OUTSIDE };
 ab_status linen_remat(ab_keep *out, const struct ab_block *block, const struct ab_config *config,
                       enum linen_remat_place place);

@@ -1,7 +1,7 @@
 /* The two tables that the engine exports: the Transformer as a model, and the pipeline module alone. */
 #include "linen.h"
 
-#include "decoder.h"
+#include "linen_decoder.h"
 #include "observed.h"
 
 static const struct linen_module_ops transformer_class = {.class_name = "Transformer"};

@@ -1,5 +1,5 @@
-/* The Linen engine: a module-style pipeline trainer as MaxText had it before the migration. What dispatch/ and the bridges
- * see of it. */
+/* The Linen engine: a module-style pipeline trainer as MaxText had it before the migration. What dispatch/ and the
+ * bridges see of it. */
 #pragma once
 
 #include "model.h"

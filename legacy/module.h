@@ -1,9 +1,9 @@
 /* Modules: named nodes of a tree, with the life cycle of Flax Linen.
  *
- * A module is built with its attributes and adopted under a name (setup). init walks the tree under a scope whose params
- * are mutable and creates every variable; apply binds the tree to an existing dict, in which nothing may be created. What a
- * module computes is its class's own *_call function, which takes the root scope and finds its own scope by its place in
- * the tree. flax linen/module.py.
+ * A module is built with its attributes and adopted under a name (setup). init walks the tree under a scope whose
+ * params are mutable and creates every variable; apply binds the tree to an existing dict, in which nothing may be
+ * created. What a module computes is its class's own *_call function, which takes the root scope and finds its own
+ * scope by its place in the tree. flax linen/module.py.
  */
 #pragma once
 

@@ -1,4 +1,4 @@
-#include "decoder.h"
+#include "linen_decoder.h"
 #include "observed.h"
 
 /* decoders.py: unpipelined layers are scanned or named one by one, those outside a pipeline are always scanned. */
@@ -78,8 +78,8 @@ ab_status linen_outer_layers_call(struct linen_outer_layers *self, const struct 
   return count_layers(self);
 }
 
-/* One layer's gradients in contiguous accumulators, those of a scanned stack placed as soon as they are complete: each layer
- * runs once. */
+/* One layer's gradients in contiguous accumulators, those of a scanned stack placed as soon as they are complete: each
+ * layer runs once. */
 struct outer_backward {
   struct linen_outer_layers *layers;
   struct linen_scope cotangents;

@@ -1,9 +1,9 @@
 /* Scopes: how a Linen module reaches its variables.
  *
- * A scope is a path into a dict of collections. Every variable is boxed: a value and the logical name of each of its axes
- * (flax LogicallyPartitioned). A lifted transform above the module (scan, vmap) adds an axis to everything declared below
- * it; the scope carries these axes, so that a module declares and reads the shape it wrote itself while the dict holds the
- * stacked one. flax core/scope.py, linen/spmd.py.
+ * A scope is a path into a dict of collections. Every variable is boxed: a value and the logical name of each of its
+ * axes (flax LogicallyPartitioned). A lifted transform above the module (scan, vmap) adds an axis to everything
+ * declared below it; the scope carries these axes, so that a module declares and reads the shape it wrote itself while
+ * the dict holds the stacked one. flax core/scope.py, linen/spmd.py.
  */
 #pragma once
 
@@ -27,8 +27,8 @@ struct linen_variable {
   struct linen_partitioned box;
 };
 
-/* The dict that init returns and apply is given, and the cotangent dict of the same structure. Values lie in exec->slab,
- * entries in exec->book. */
+/* The dict that init returns and apply is given, and the cotangent dict of the same structure. Values lie in
+ * exec->slab, entries in exec->book. */
 struct linen_variables {
   const struct ab_exec *exec; /* borrowed */
   struct linen_variable *first, *last;
@@ -36,7 +36,7 @@ struct linen_variables {
 };
 
 /* An axis that a lifted transform stacks variables along: variable_axes={'params': axis} with
- * metadata_params={PARTITION_NAME: name}. index selects one slice when reading; LINEN_WHOLE leaves the axis in place. */
+ * metadata_params={PARTITION_NAME: name}. index selects a slice when reading; LINEN_WHOLE leaves the axis. */
 enum { LINEN_WHOLE = -1 };
 struct linen_axis {
   int axis;
@@ -75,9 +75,9 @@ struct linen_declaration {
   const char *const *names; /* [shape.rank] */
 };
 
-/* The module's variable. It is created, zeroed, when it is missing and the collection is mutable; otherwise AB_ENOTFOUND
- * with its full path. AB_ESHAPE when it has another shape, AB_EMISMATCH when an axis has another name than the transform
- * that wants to remove it. */
+/* The module's variable. It is created, zeroed, when it is missing and the collection is mutable; otherwise
+ * AB_ENOTFOUND with its full path. AB_ESHAPE when it has another shape, AB_EMISMATCH when an axis has another name
+ * than the transform that wants to remove it. */
 ab_status linen_scope_variable(struct linen_partitioned *out, const struct linen_scope *scope, const char *collection,
                                const struct linen_declaration *declared);
 /* self.param. */

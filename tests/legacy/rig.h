@@ -1,5 +1,6 @@
-/* Sides on hand-made configs: any schedule, without a config file. Weights, inputs and cotangents are fixed pseudo-random
- * numbers, the same for every side; segments and positions differ per row. Failures are Check assertions.
+/* Sides on hand-made configs: any schedule, without a config file. Weights, inputs and cotangents are fixed
+ * pseudo-random numbers, the same for every side; segments and positions differ per row. Failures are Check
+ * assertions.
  */
 #pragma once
 
@@ -31,8 +32,8 @@ void rig_new(struct rig_side *out, const struct ab_side *ops, const struct ab_ke
              const struct ab_config *config, struct ab_probe *probe);
 void rig_free(struct rig_side *side);
 
-/* What a side gives: of a pipeline outputs, d_inputs and gradients, of a model the loss and gradients. Gradients stand packed
- * in canonical order. */
+/* What a side gives: of a pipeline outputs, d_inputs and gradients, of a model the loss and gradients. Gradients stand
+ * packed in canonical order. */
 struct rig_run {
   size_t elements, gradients, element; /* counts; bytes of one */
   void *outputs, *d_inputs, *grads;

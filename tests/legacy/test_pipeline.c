@@ -1,4 +1,5 @@
-/* Pipeline and decoder against the sequential oracle, and against themselves under every switch that must not change bits. */
+/* Pipeline and decoder against the sequential oracle, and against themselves under every switch that must not change
+ * bits. */
 #include <string.h>
 
 #include "linen.h"

@@ -5,7 +5,7 @@
 #include "capture.h"
 #include "linen.h"
 #include "oracle.h"
-#include "pipeline_utils.h"
+#include "linen_pipeline_utils.h"
 #include "reference.h"
 #include "tap.h"
 

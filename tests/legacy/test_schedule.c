@@ -1,5 +1,5 @@
-/* The schedule, from what the engine reports while it runs: which cell ran when, which were bubbles, where inputs came from
- * and where outputs went. pipelines.md 1.
+/* The schedule, from what the engine reports while it runs: which cell ran when, which were bubbles, where inputs came
+ * from and where outputs went. pipelines.md 1.
  */
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* Scopes, boxed variables, lifted axes and the module tree. */
 #include <string.h>
 
-#include "decoder.h"
+#include "linen_decoder.h"
 #include "linen.h"
 #include "rig.h"
 #include "tap.h"

@@ -78,8 +78,8 @@ START_TEST(one_two_and_four_threads_give_the_same_bits) {
 }
 END_TEST
 
-/* 1024 tokens per microbatch: a weight gradient is then summed over several blocks inside one gemm, where adding onto what is
- * there differs from adding afterwards. */
+/* 1024 tokens per microbatch: a weight gradient is then summed over several blocks inside one gemm, where adding onto
+ * what is there differs from adding afterwards. */
 START_TEST(a_thousand_tokens_per_microbatch_equal_the_oracle) {
   struct ab_config config = rig_config(&RIG(3, 3, 1, 1, .delay = false));
   config.max_target_length = 128;

@@ -4,10 +4,10 @@
  */
 #pragma once
 
-#include "pipeline_utils.h"
-#include "stack.h"
+#include "linen_pipeline_utils.h"
+#include "linen_stack.h"
 
-/* What one iteration hands to the next, and with the same layout the cotangents that it hands back. A = rows x L x E. */
+/* What one iteration hands to the next, and in the same layout the cotangents that it hands back. A = rows L E. */
 struct linen_loop_state {
   struct linen_buffer state_io;           /* [S, M/S, A] */
   struct linen_buffer shift;              /* [S, 1, A] */
@@ -52,7 +52,7 @@ ab_status linen_pipeline_vjp(struct linen_pipeline *self, const struct linen_sco
 ab_status linen_pipeline_leaves(const struct linen_pipeline *self, const struct linen_scope *root, ab_leaf_fn fn,
                                 void *ctx);
 
-/* Shared by the two passes: pipeline.c. */
+/* Shared by the two passes: linen_pipeline.c. */
 ab_status linen_pipeline_begin(struct linen_pipeline *self, const struct linen_scope *root);
 ab_status linen_take_loop_state(struct linen_pipeline *self);
 ab_status linen_take_buffer(const struct linen_pipeline *self, struct linen_buffer *out, int columns);

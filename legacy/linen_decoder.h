@@ -1,14 +1,15 @@
 /* The Linen decoder and the Transformer around it; MaxText layers/decoders.py: Decoder, models/models.py: Transformer.
  *
- * token_embedder, then decoder: the pipeline first, if there is one, then the layers outside it, decoder_norm, logits_dense.
- * All but the pipeline works on the whole batch.
+ * token_embedder, then decoder: the pipeline first, if there is one, then the layers outside it, decoder_norm,
+ * logits_dense. All but the pipeline works on the whole batch.
  */
 #pragma once
 
 #include "loss.h"
-#include "pipeline.h"
+#include "linen_pipeline.h"
 
-/* A stack of layers on the whole batch, one after another: all of an unpipelined model, or what remains after a pipeline. */
+/* A stack of layers on the whole batch, one after another: all of an unpipelined model, or what remains after a
+ * pipeline. */
 struct linen_outer_layers {
   struct linen_stack stack; /* count 0: there are none, and nothing else is set */
   struct linen_weights weights;

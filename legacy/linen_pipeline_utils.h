@@ -1,4 +1,5 @@
-/* Schedule facts and buffer moves that Pipeline needs; MaxText utils/pipeline_utils.py and the helpers of PipelineBase. */
+/* Schedule facts and buffer moves that Pipeline needs; MaxText utils/pipeline_utils.py and the helpers of
+ * PipelineBase. */
 #pragma once
 
 #include "scope.h"
@@ -14,8 +15,8 @@ struct linen_schedule {
 /* AB_ECONFIG when the numbers do not divide. */
 ab_status linen_schedule_of(struct linen_schedule *out, const struct ab_config *config);
 
-/* What stage s does in iteration t. Bubbles have valid ids too: warm-up those of microbatch 0 and repeat 0, drain the last
- * repeat, as a clamped dynamic slice gives. pipeline.py: get_microbatch_and_repeat_ids. */
+/* What stage s does in iteration t. Bubbles have valid ids too: warm-up those of microbatch 0 and repeat 0, drain the
+ * last repeat, as a clamped dynamic slice gives. pipeline.py: get_microbatch_and_repeat_ids. */
 struct linen_ids {
   int microbatch, repeat;
   bool bubble;

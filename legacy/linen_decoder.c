@@ -1,4 +1,4 @@
-#include "decoder.h"
+#include "linen_decoder.h"
 
 #include "observed.h"
 

@@ -1,13 +1,13 @@
 /* Stacks of decoder layers: what a pipeline stage is made of, and what stands outside a pipeline.
  *
- * LINEN_BARE: one layer, itself the stage. LINEN_SEQUENTIAL: MaxText decoders.py: SequentialBlockDecoderLayers, one tree
- * per layer, layers_0 .. layers_<n-1>. LINEN_SCANNED: decoders.py: scan_decoder_layers, one tree with the layers at
- * param_scan_axis of every leaf; a layer's weights are then not contiguous, are lifted by copy, and its gradients are
- * collected in contiguous accumulators and placed once.
+ * LINEN_BARE: one layer, itself the stage. LINEN_SEQUENTIAL: MaxText decoders.py: SequentialBlockDecoderLayers, one
+ * tree per layer, layers_0 .. layers_<n-1>. LINEN_SCANNED: decoders.py: scan_decoder_layers, one tree with the layers
+ * at param_scan_axis of every leaf; a layer's weights are then not contiguous, are lifted by copy, and its gradients
+ * are collected in contiguous accumulators and placed once.
  */
 #pragma once
 
-#include "layers.h"
+#include "linen_layers.h"
 #include "lift.h"
 
 enum linen_stack_kind { LINEN_BARE, LINEN_SEQUENTIAL, LINEN_SCANNED };
@@ -58,7 +58,7 @@ struct linen_door {
   struct ab_mesh *mesh;
   int repeat, stage;
 };
-/* Reads every param through the scope, whose outer axes have been given their index, and fetches it through the door. */
+/* Reads every param through the scope, whose outer axes have an index, and fetches it through the door. */
 ab_status linen_stack_bind(struct linen_weights *weights, const struct linen_stack *stack,
                            const struct linen_scope *scope, const struct linen_door *door);
 /* BARE, SEQUENTIAL: accumulators are the cotangents themselves. */
@@ -72,7 +72,7 @@ ab_status linen_stack_zero_cotangents(const struct linen_stack *stack, const str
 
 /* One call of the stack: what one stage does in one iteration. Bytes between layers: input_bytes, saved_bytes. */
 struct linen_cell {
-  void *inputs;  /* [count][rows, L, E] decoder_layer_input of every layer; the first is given, the others are written */
+  void *inputs;  /* [count][rows, L, E] decoder_layer_input of each; the first is given, the others are written */
   void *saved;   /* [count] saved values of every layer */
   void *y;       /* output */
   const void *dy;

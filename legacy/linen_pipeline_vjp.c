@@ -1,7 +1,8 @@
-/* The backward pass of Pipeline: the transpose of pipeline_call.c, iteration by iteration, last first. self->state holds the
- * cotangents of the loop state; bars below are those after the iteration when read and those before it when written. */
+/* The backward pass of Pipeline: the transpose of linen_pipeline_call.c, iteration by iteration, last first.
+ * self->state holds the cotangents of the loop state; bars below are those after the iteration when read and those
+ * before it when written. */
 #include "observed.h"
-#include "pipeline.h"
+#include "linen_pipeline.h"
 
 /* Gradients of a scanned stage are collected contiguously, per layer. */
 static ab_status take_accumulators(struct linen_pipeline *self) {
@@ -136,8 +137,8 @@ static ab_status run_one_iteration_vjp(void *ctx, int64_t loop_iteration) {
   return AB_OK;
 }
 
-/* The cotangent of the outputs, un-permuted, is that of the last state_io; what it has become after iteration 0 is d_inputs,
- * whose memory it therefore uses throughout. */
+/* The cotangent of the outputs, un-permuted, is that of the last state_io; what it has become after iteration 0 is
+ * d_inputs, whose memory it therefore uses throughout. */
 static ab_status init_cotangents(struct linen_pipeline *self, void *d_inputs, const void *d_outputs) {
   int columns = self->schedule.microbatches_per_stage;
   struct linen_buffer given = {.columns = columns, .count = self->count};

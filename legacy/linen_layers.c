@@ -1,4 +1,4 @@
-#include "layers.h"
+#include "linen_layers.h"
 
 #include <string.h>
 

@@ -1,4 +1,4 @@
-#include "pipeline.h"
+#include "linen_pipeline.h"
 
 #include "mem.h"
 #include "observed.h"
@@ -12,8 +12,8 @@ static ab_status pipeline_lift(const struct linen_module *module, struct linen_s
 
 static const struct linen_module_ops pipeline_class = {.class_name = "Pipeline", .lift = pipeline_lift};
 
-/* decoders.py: get_pipeline_stage_module. The scanned stage keeps the name that the pipeline's owner gave it, and with it
- * its place in the owner's tree. */
+/* decoders.py: get_pipeline_stage_module. The scanned stage keeps the name that the pipeline's owner gave it, and with
+ * it its place in the owner's tree. */
 static ab_status adopt_stage(struct linen_pipeline *self) {
   const struct ab_config *config = self->config;
   int k = self->schedule.layers_per_stage;

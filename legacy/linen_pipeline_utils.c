@@ -1,4 +1,4 @@
-#include "pipeline_utils.h"
+#include "linen_pipeline_utils.h"
 
 static ab_status check_divides(int64_t n, int64_t by, const char *what) {
   if (by > 0 && n > 0 && n % by == 0) return AB_OK;

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "observed.h"
-#include "pipeline.h"
+#include "linen_pipeline.h"
 
 /* state_io [S, M/S, A] is the inputs as they come: microbatch m lies at stage m div q, column m mod q. */
 static ab_status init_states(struct linen_pipeline *self, const void *inputs) {
@@ -43,10 +43,11 @@ static void run_stage(void *ctx, int s) {
     self->exec->kernels->zero(cell->y, self->count);
 }
 
-/* The ring always sends; stage 0 takes what it was sent only where repeats follow each other without circular storage. */
+/* The ring always sends; stage 0 takes what it was sent only where repeats rotate without circular storage. */
 static void update_shift(struct linen_pipeline *self) {
   const struct ab_exec *exec = self->exec;
-  const struct linen_buffer *sent = self->schedule.forwarding_delay > 1 ? &self->state.prev_outputs : &self->stages_out;
+  bool delayed = self->schedule.forwarding_delay > 1;
+  const struct linen_buffer *sent = delayed ? &self->state.prev_outputs : &self->stages_out;
   exec->mesh->ops->ring(exec->mesh, self->state.shift.data, sent->data, self->count, +1);
   bool rotates = self->schedule.repeats > 1 && !self->schedule.use_circ_storage;
   if (!rotates && exec->mesh->stage_begin == 0) exec->kernels->zero(self->state.shift.data, self->count);
@@ -81,37 +82,49 @@ static void get_new_loop_state(struct linen_pipeline *self, int t) {
   update_state_io(self, t);
 }
 
-/* One loop buffer as [S, columns, rows, L, E], or without the columns. Whole buffers belong to no microbatch: like bubbles
- * they stay outside the join between sides. */
-static ab_status observe_buffer(const struct linen_pipeline *self, int t, const char *name,
-                                const struct linen_buffer *buffer, size_t stage_stride) {
+/* A loop buffer under its name; columns 0: one activation per stage. */
+struct named_buffer {
+  const char *name;
+  const void *data;
+  int columns;
+  size_t stage_stride; /* elements; 0: contiguous */
+};
+
+static struct ab_view buffer_view(const struct linen_pipeline *self, const struct named_buffer *buffer) {
   const struct ab_layer_dims *dims = &self->layers.plan.dims;
-  struct ab_identity id = {.microbatch = -1, .layer = -1, .phase = AB_FORWARD};
-  struct ab_where at = {.iteration = t, .stage = -1, .repeat = -1, .bubble = true};
-  struct ab_view view = {.dtype = self->exec->kernels->dtype, .data = buffer->data};
-  if (!buffer->data) return AB_OK;
-  view.shape = (struct ab_shape){
-      5, {self->schedule.stages, buffer->columns, dims->rows, dims->length, dims->emb}};
+  struct ab_view view = {.dtype = self->exec->kernels->dtype};
+  int columns = buffer->columns > 0 ? buffer->columns : 1;
+  view.shape = (struct ab_shape){5, {self->schedule.stages, columns, dims->rows, dims->length, dims->emb}};
+  memcpy(&view.data, &buffer->data, sizeof view.data);
   ab_view_contiguous(&view);
-  if (stage_stride) view.stride[0] = (int64_t)stage_stride;
-  if (strcmp(name, "state_io") && strcmp(name, "circ_storage")) view = ab_view_index(&view, 1, 0);
-  snprintf(id.tensor, sizeof id.tensor, "loop/%s", name);
-  return ab_probe_observe(self->exec->probe, &id, &at, &view);
+  if (buffer->stage_stride) view.stride[0] = (int64_t)buffer->stage_stride;
+  return buffer->columns > 0 ? view : ab_view_index(&view, 1, 0);
+}
+
+/* Whole buffers belong to no microbatch: like bubbles they stay outside the join between sides. */
+static ab_status observe_buffer(const struct linen_pipeline *self, int t, const struct named_buffer *buffer) {
+  struct ab_view view = buffer_view(self, buffer);
+  struct ab_identity id = {.microbatch = -1, .layer = -1};
+  snprintf(id.tensor, sizeof id.tensor, "loop/%s", buffer->name);
+  return ab_probe_observe(self->exec->probe, &id, &(struct ab_where){t, -1, -1, true}, &view);
 }
 
 /* Large: only for who wants values. */
 static ab_status observe_loop(const struct linen_pipeline *self, int t) {
   const struct linen_loop_state *state = &self->state;
-  struct linen_buffer stages_in = {.data = linen_residuals_at(&self->inputs, t), .columns = 1, .count = self->count};
-  size_t stride = linen_stack_input_bytes(&self->layers) / self->exec->kernels->element;
-  if (!self->exec->probe || ab_probe_level(self->exec->probe) != AB_LEVEL_FULL) return AB_OK;
-  AB_TRY(observe_buffer(self, t, "stages_in", &stages_in, stride * (size_t)self->layers.count));
-  AB_TRY(observe_buffer(self, t, "stages_out", &self->stages_out, 0));
-  AB_TRY(observe_buffer(self, t, "state_io", &state->state_io, 0));
-  AB_TRY(observe_buffer(self, t, "shift", &state->shift, 0));
-  AB_TRY(observe_buffer(self, t, "prev_outputs", &state->prev_outputs, 0));
-  AB_TRY(observe_buffer(self, t, "circ_storage", &state->circ_storage, 0));
-  return observe_buffer(self, t, "circ_storage_mover", &state->circ_storage_mover, 0);
+  size_t stride = linen_stack_input_bytes(&self->layers) / self->exec->kernels->element * (size_t)self->layers.count;
+  const struct named_buffer buffers[] = {
+      {"stages_in", linen_residuals_at(&self->inputs, t), 0, stride},
+      {"stages_out", self->stages_out.data, 0, 0},
+      {"state_io", state->state_io.data, state->state_io.columns, 0},
+      {"shift", state->shift.data, 0, 0},
+      {"prev_outputs", state->prev_outputs.data, 0, 0},
+      {"circ_storage", state->circ_storage.data, state->circ_storage.columns, 0},
+      {"circ_storage_mover", state->circ_storage_mover.data, 0, 0}};
+  if (ab_probe_level(self->exec->probe) != AB_LEVEL_FULL) return AB_OK;
+  for (size_t i = 0; i < sizeof buffers / sizeof buffers[0]; i++)
+    if (buffers[i].data) AB_TRY(observe_buffer(self, t, &buffers[i]));
+  return AB_OK;
 }
 
 static ab_status run_one_iteration(void *ctx, int64_t loop_iteration) {

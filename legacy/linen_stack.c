@@ -1,4 +1,4 @@
-#include "stack.h"
+#include "linen_stack.h"
 
 #include <stdio.h>
 #include <string.h>
