@@ -123,8 +123,13 @@ static ab_status read_parent(struct ab_yaml **out, const struct ab_yaml *child, 
   char beside[PATH_SIZE], buffer[PATH_SIZE], shown[AB_WHERE_SIZE];
   folder_of(beside, child->name);
   const char *const folders[] = {beside, config_folder(buffer), NULL};
+  if (name->type != AB_YAML_STRING)
+    return AB_FAIL(AB_ECONFIG, "%s:%d:%d: key 'base_config' is %s, expected a file name", child->name, name->line,
+                   name->column, ab_yaml_type_name(name->type));
   ab_status status = read_first(out, folders, name->string);
-  if (status != AB_ENOTFOUND) return status;
+  if (status == AB_OK) return AB_OK;
+  if (status != AB_ENOTFOUND)
+    return AB_FAIL(status, "%s:%d:%d: key 'base_config': %s", child->name, name->line, name->column, ab_status_message());
   ab_text_escape(shown, sizeof shown, name->string);
   return AB_FAIL(AB_ECONFIG, "%s:%d:%d: key 'base_config' names '%s', which is neither in %s nor in %s", child->name,
                  name->line, name->column, shown, folders[0], folders[1]);

@@ -20,6 +20,7 @@ static const struct support supported[] = {
     {"grad_dtype", "float32, give grad_dtype=float32", {"float32"}},
     {"gradient_accumulation_steps", NULL, {"1"}},
     {"mlp_activations", NULL, {"[silu, linear]"}},
+    {"weight_dtype", "float32, give weight_dtype=float32", {"float32"}},
     {"mu_dtype", "float32, give mu_dtype=float32", {"float32"}},
     {"num_experts", NULL, {"1"}},
     {"opt_type", NULL, {"adamw", "sgd"}},
@@ -27,7 +28,6 @@ static const struct support supported[] = {
     {"pipeline_fsdp_ag_per_repeat", NULL, {"false"}},
     {"quantization", "no quantization", {"\"\"", "null"}},
     {"use_nnx_pipeline", NULL, {"false"}},
-    {"weight_dtype", "float32, give weight_dtype=float32", {"float32"}},
 };
 
 static void list_values(char *out, size_t size, const struct support *s) {
