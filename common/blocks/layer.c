@@ -51,6 +51,10 @@ static void add_cotangents(struct ab_op_call *c, const struct ab_layer *layer, c
   for (int i = 0; i < AB_OP_IN && op->in[i] >= 0; i++) c->din[i] = cotangent_of(layer, call, op->in[i]);
 }
 
+static int parts_of(const struct ab_layer_call *call) {
+  return call->microbatches > 1 ? call->microbatches : 1;
+}
+
 /* The recorder only reads the view; slots have no const views. */
 static struct ab_view slot_view(const struct ab_layer *layer, int slot, const void *value, int parts, int part) {
   int64_t rows = layer->dims.rows / parts, length = layer->dims.length;
@@ -66,7 +70,7 @@ static struct ab_view slot_view(const struct ab_layer *layer, int slot, const vo
 static void observe(const struct ab_layer *layer, const struct ab_layer_call *call, enum ab_phase phase, int slot,
                     const void *value) {
   if (!call->recorder || layer->kernels->dry) return;
-  int parts = call->microbatches > 1 ? call->microbatches : 1;
+  int parts = parts_of(call);
   struct ab_identity id = call->id;
   id.phase = phase;
   snprintf(id.tensor, sizeof id.tensor, "%s", layer->block->slot[slot].name);
@@ -98,7 +102,9 @@ static void count_recompute(const struct ab_layer_call *call, const struct ab_op
   char name[AB_NAME_MAX];
   if (!call->recorder) return;
   snprintf(name, sizeof name, "%s%s", AB_COUNT_RECOMPUTE, op->name);
-  ab_record_count(call->recorder, name, &call->id, &call->at, 1);
+  struct ab_identity id = call->id;
+  for (int part = 0; part < parts_of(call); part++, id.microbatch++)
+    ab_record_count(call->recorder, name, &id, &call->at, 1);
 }
 
 void ab_layer_recompute(const struct ab_layer *layer, const struct ab_layer_call *call) {

@@ -47,7 +47,7 @@ struct ab_layer_call {
   struct ab_recorder *recorder; /* NULL: unobserved */
   struct ab_identity id;
   struct ab_where at;
-  int microbatches; /* > 1: the rows are so many microbatches, observed apart from id.microbatch on */
+  int microbatches; /* > 1: the rows are so many microbatches, observed and counted apart from id.microbatch on */
 };
 
 /* Observations and counters that one forward (and one backward) of this layer records at most: for ab_probe_reserve. */
