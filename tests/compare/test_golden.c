@@ -1,0 +1,409 @@
+#include <locale.h>
+#include <unistd.h>
+
+#include "golden.h"
+#include "sides.h"
+
+static const char *const config_rows[][2] = {{"steps", "2"}, {"base_emb_dim", "128"}, {"dtype", "float32"}};
+
+/* Pairs with owned strings, as the caller of the library has them. */
+static size_t config_new(struct ab_pair_text *out) {
+  for (int i = 0; i < 3; i++) {
+    ck_ok(ab_mem_string(&out[i].key, config_rows[i][0]));
+    ck_ok(ab_mem_string(&out[i].value, config_rows[i][1]));
+  }
+  return 3;
+}
+
+static void config_free(struct ab_pair_text *pairs) {
+  for (int i = 0; i < 3; i++) {
+    ab_mem_free(pairs[i].key);
+    ab_mem_free(pairs[i].value);
+  }
+}
+
+static const struct ab_provenance provenance = {.producer = "ab_golden sequential",
+                                                .version = "0.1.0",
+                                                .commit = "unknown",
+                                                .compiler = "gcc \"12\"",
+                                                .kernels = "f32-portable",
+                                                .blas_core = "none",
+                                                .created = "2026-01-02T03:04:05Z",
+                                                .threads = 2};
+
+static struct ab_golden *golden_of(const struct side *s, const char *numerics) {
+  struct ab_golden *g;
+  struct ab_pair_text config[3];
+  size_t count = config_new(config);
+  ck_ok(ab_golden_new(&g, s->recording, config, count, &provenance, numerics, "2026-01-02 first"));
+  config_free(config);
+  return g;
+}
+
+static struct ab_golden *portable_golden(void) {
+  struct side s = side_values("sequential");
+  side_leaf(&s, 0, 0, 0)[3] = -0.0f;
+  side_leaf(&s, 0, 0, 1)[3] = 1e-42f; /* subnormal */
+  side_run(&s, false, true);
+  struct ab_golden *g = golden_of(&s, "portable");
+  side_free(&s);
+  return g;
+}
+
+__attribute__((noinline)) static char *portable_text(void) {
+  struct ab_golden *g = portable_golden();
+  char *text;
+  ck_ok(ab_golden_text(&text, g));
+  ab_golden_free(g);
+  return text;
+}
+
+static ab_status parse(const char *text, size_t size) {
+  struct ab_golden *g;
+  ab_status status = ab_golden_parse(&g, text, size, "golden.json");
+  if (status == AB_OK) ab_golden_free(g);
+  return status;
+}
+
+static void check_equal(const struct ab_golden *a, const struct ab_golden *b) {
+  ck_assert_str_eq(a->config_digest, b->config_digest);
+  ck_assert_str_eq(a->numerics, b->numerics);
+  ck_assert_uint_eq(a->metrics, b->metrics);
+  ck_assert_uint_eq(a->leaves, b->leaves);
+  for (size_t i = 0; i < a->metrics; i++) {
+    ck_assert_mem_eq(&a->metric[i].value, &b->metric[i].value, sizeof(double));
+    ck_assert_uint_eq(a->metric_order[i], b->metric_order[i]);
+  }
+  for (size_t i = 0; i < a->leaves; i++) {
+    const struct ab_fingerprint *x = &a->leaf[i], *y = &b->leaf[i];
+    ck_assert(ab_identity_equal(&x->id, &y->id));
+    ck_assert_mem_eq(&x->summary, &y->summary, sizeof x->summary);
+    ck_assert_mem_eq(x->sample, y->sample, sizeof x->sample);
+    ck_assert_mem_eq(x->projection, y->projection, sizeof x->projection);
+    ck_assert_uint_eq(x->seed, y->seed);
+    ck_assert_uint_eq(a->leaf_order[i], b->leaf_order[i]);
+  }
+}
+
+START_TEST(what_is_written_reads_back_to_the_bit_and_writes_again_the_same) {
+  struct ab_golden *g = portable_golden(), *again;
+  char *text, *twice;
+  ck_ok(ab_golden_text(&text, g));
+  ck_ok(ab_golden_parse(&again, text, strlen(text), "golden.json"));
+  check_equal(g, again);
+  ck_ok(ab_golden_text(&twice, again));
+  ck_assert_str_eq(text, twice);
+  ab_golden_free(g);
+  ab_golden_free(again);
+  ab_mem_free(text);
+  ab_mem_free(twice);
+}
+END_TEST
+
+START_TEST(the_text_is_the_same_under_any_locale) {
+  static const char *const names[] = {"de_DE.UTF-8", "de_DE.utf8", "fr_FR.UTF-8", "C.utf8", "C"};
+  char *text = portable_text();
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    locale_t there = newlocale(LC_ALL_MASK, names[i], (locale_t)0);
+    if (!there) continue;
+    locale_t old = uselocale(there);
+    char *other = portable_text();
+    ck_ok(parse(text, strlen(text)));
+    uselocale(old);
+    freelocale(there);
+    ck_assert_str_eq(text, other);
+    ab_mem_free(other);
+  }
+  ab_mem_free(text);
+}
+END_TEST
+
+START_TEST(more_observations_do_not_change_the_file) {
+  struct side s = side_values("sequential");
+  struct ab_observation o = {.id = identity(0, 0, "query_proj", AB_FORWARD), .at = {-1, -1, -1, false}, .dtype = AB_F32};
+  ck_ok(ab_recording_observe(s.recording, &o));
+  side_leaf(&s, 0, 0, 0)[3] = -0.0f;
+  side_leaf(&s, 0, 0, 1)[3] = 1e-42f;
+  side_run(&s, false, true);
+  struct ab_golden *g = golden_of(&s, "portable");
+  char *text, *usual = portable_text();
+  ck_ok(ab_golden_text(&text, g));
+  ck_assert_str_eq(text, usual);
+  ab_mem_free(text);
+  ab_mem_free(usual);
+  ab_golden_free(g);
+  side_free(&s);
+}
+END_TEST
+
+START_TEST(truncated_anywhere_it_is_rejected) {
+  char *text = portable_text();
+  size_t size = strlen(text), last = size;
+  while (text[last - 1] == '\n') last--;
+  for (size_t cut = 0; cut < last; cut += cut < 2048 || cut + 2048 > last ? 1 : 1024) {
+    struct ab_golden *g = NULL;
+    ab_status status = ab_golden_parse(&g, text, cut, "golden.json");
+    ck_assert_msg(status == AB_EFORMAT && !g, "cut at %zu: status %d", cut, status);
+  }
+  ck_ok(parse(text, last));
+  ab_mem_free(text);
+}
+END_TEST
+
+/* The text with its first `from` replaced by `to`. */
+static char *replaced(const char *text, const char *from, const char *to) {
+  const char *at = strstr(text, from);
+  char *out;
+  ck_assert_msg(at != NULL, "'%s' is not in the text", from);
+  size_t before = (size_t)(at - text);
+  ck_ok(ab_mem_new(&out, strlen(text) + strlen(to) + 1, 1));
+  memcpy(out, text, before);
+  strcpy(out + before, to);
+  strcat(out, at + strlen(from));
+  return out;
+}
+
+static const struct {
+  const char *from, *to, *sentence;
+} mutation[] = {
+    {"abpipe-golden/1", "abpipe-golden/2", "'abpipe-golden/2', this program reads abpipe-golden/1"},
+    {"abpipe-golden/1", "abpipe-report/1", "is not that of a golden"},
+    {"\"schema\"", "\"Schema\"", "schema"},
+    {"\"numerics\": \"portable\"", "\"numerics\": \"Portable\"", "neither 'portable' nor 'fast'"},
+    {"\"numerics\": \"portable\"", "\"numerics\": null", "numerics"},
+    {"\"numerics\": \"portable\"", "\"numerics\": \"portable\", \"numerics\": \"portable\"", "numerics"},
+    {"\"numerics\": \"portable\"", "\"numerics\": \"portable\", \"extra\": 1", "is not a key of abpipe-golden/1"},
+    {"\"base_emb_dim\": \"128\"", "\"base_emb_dim\": \"256\"", "not the digest of its config"},
+    {"\"base_emb_dim\": \"128\"", "\"base_emb_dim\": \"128\", \"base_emb_dim\": \"128\"", "base_emb_dim"},
+    {"\"bits\": \"40dccccd\"", "\"bits\": \"40dcccce\"", "bits that are not those of its value"},
+    {"\"bits\": \"40dccccd\"", "\"bits\": \"40DCCCCD\"", "lower-case hex"},
+    {"\"bits\": \"40dccccd\"", "\"bits\": \"40dcccc\"", "wrong number of hex digits"},
+    {"\"value\": 6.9", "\"value\": null", "value"},
+    {"\"value\": 6.9", "\"value\": NaN", "golden.json"},
+    {"\"value\": 6.9", "\"value\": {\"nonfinite\": \"nan\"}", "value"},
+    {"\"value\": 6.9", "\"value\": \"6.9\"", "value"},
+    {"\"value\": 6.9", "\"value\": 6,9", "golden.json"},
+    {"\"value\": 6.9, \"bits\": \"40dccccd\"", "\"value\": 0, \"bits\": \"7fc00000\"", "is not finite"},
+    {"\"step\": 0", "\"step\": 0.5", "step"},
+    {"\"step\": 0", "\"step\": -2", "out of range"},
+    {"\"step\": 0", "\"step\": 4294967296", "out of range"},
+    {"\"order\": 1", "\"order\": -1", "does not ascend"},
+    {"\"phase\": \"backward\"", "\"phase\": \"Backward\"", "not a known phase"},
+    {"\"dtype\": \"F32\"", "\"dtype\": \"BF16\"", "not a known dtype"},
+    {"\"name\": \"loss\"", "\"name\": \"\"", "is no name"},
+    {"\"tensor\": \"self_attention/query/kernel\",\n", "", "tensor"},
+    {"\"shape\": [3, 4]", "\"shape\": [3, -4]", "not a shape"},
+    {"\"shape\": [3, 4]", "\"shape\": [1,1,1,1,1,1,1,1,1]", "rank above 8"},
+    {"\"negative_zeros\": 0", "\"negative_zeros\": 13", "out of range"},
+    {"\"bound\": \"none\"", "\"bound\": \"some\"", "neither a number nor 'none'"},
+    {"\"schema\"", "\n<<<<<<< HEAD\n\"schema\"", "merge conflict"},
+    {"\"numerics\"", "\n=======\n\"numerics\"", "merge conflict"},
+    {"\"numerics\"", "\n>>>>>>> other\n\"numerics\"", "merge conflict"},
+};
+
+START_TEST(a_golden_that_is_not_one_is_rejected_with_a_sentence) {
+  char *text = portable_text(), *bad = replaced(text, mutation[_i].from, mutation[_i].to);
+  ab_status status = parse(bad, strlen(bad));
+  ck_assert_msg(status == AB_EFORMAT, "%s -> %s: status %d", mutation[_i].from, mutation[_i].to, status);
+  ck_assert_msg(strstr(ab_status_message(), mutation[_i].sentence) != NULL, "%s -> %s: \"%s\"", mutation[_i].from,
+                mutation[_i].to, ab_status_message());
+  ck_assert_msg(strstr(ab_status_message(), "golden.json") != NULL, "no file in \"%s\"", ab_status_message());
+  ab_mem_free(text);
+  ab_mem_free(bad);
+}
+END_TEST
+
+START_TEST(leaves_and_metrics_must_not_be_empty) {
+  char *text = portable_text(), *bad;
+  const char *at = strstr(text, "\"metrics\": [");
+  ck_ok(ab_mem_string(&bad, text));
+  strcpy(bad + (at - text), "\"metrics\": [], \"leaves\": [], \"changelog\": []}");
+  ck_fails(parse(bad, strlen(bad)), AB_EFORMAT, "is empty");
+  ab_mem_free(text);
+  ab_mem_free(bad);
+}
+END_TEST
+
+START_TEST(missing_malformed_and_stale_can_be_told_apart) {
+  char path[] = "/tmp/ab_golden_XXXXXX";
+  struct ab_golden *g = portable_golden(), *read = NULL;
+  struct ab_pair_text config[3];
+  size_t count = config_new(config);
+  close(mkstemp(path));
+  ck_fails(ab_golden_read(&read, "/nonexistent/golden.json"), AB_ENOTFOUND, "golden.json");
+  ck_fails(ab_golden_read(&read, path), AB_EFORMAT, path);
+  ck_ok(ab_golden_write(g, path));
+  ck_ok(ab_golden_read(&read, path));
+  check_equal(g, read);
+  ck_ok(ab_golden_check_config(read, config, count, path));
+  ck_fails(ab_golden_check_config(read, config, count - 1, path), AB_EMISMATCH, "'dtype' is float32 there and absent here");
+  config[1].value[0] = '2';
+  ck_fails(ab_golden_check_config(read, config, count, path), AB_EMISMATCH, "'base_emb_dim' is 128 there and 228 here");
+  config[1].key[0] = 'c';
+  ck_fails(ab_golden_check_config(read, config, count, path), AB_EMISMATCH, "'base_emb_dim' is 128 there and absent here");
+  ab_golden_free(read);
+  ab_golden_free(g);
+  config_free(config);
+  unlink(path);
+}
+END_TEST
+
+START_TEST(the_config_digest_is_of_sorted_pairs) {
+  struct ab_pair_text config[3], turned[3];
+  char a[33], b[33];
+  size_t count = config_new(config);
+  for (size_t i = 0; i < count; i++) turned[i] = config[count - 1 - i];
+  ck_ok(ab_golden_digest(a, config, count));
+  ck_ok(ab_golden_digest(b, turned, count));
+  ck_assert_str_eq(a, b);
+  config[0].value[0]++;
+  ck_ok(ab_golden_digest(b, config, count));
+  ck_assert_str_ne(a, b);
+  turned[0] = turned[1];
+  ck_fails(ab_golden_digest(b, turned, count), AB_EMISMATCH, "given twice");
+  config_free(config);
+}
+END_TEST
+
+START_TEST(no_golden_of_what_is_unfinished_empty_or_not_finite) {
+  struct ab_golden *g = NULL;
+  struct ab_pair_text config[3];
+  size_t count = config_new(config);
+  struct side s = side_values("sequential");
+  ck_fails(ab_golden_new(&g, s.recording, config, count, &provenance, "portable", "x"), AB_EMISMATCH, "did not finish");
+  side_run(&s, false, false);
+  ck_fails(ab_golden_new(&g, s.recording, config, count, &provenance, "portable", "x"), AB_EMISMATCH, "0 fingerprints");
+  side_free(&s);
+  s = side_values("sequential");
+  side_leaf(&s, 1, 1, 1)[0] = NAN;
+  side_run(&s, false, true);
+  ck_fails(ab_golden_new(&g, s.recording, config, count, &provenance, "portable", "x"), AB_EMISMATCH, "1 non-finite");
+  side_free(&s);
+  s = side_values("sequential");
+  side_run(&s, false, true);
+  ck_fails(ab_golden_new(&g, s.recording, config, count, &provenance, "exact", "x"), AB_EMISMATCH, "'exact'");
+  s.recording->metric[0].metric.value = (double)INFINITY;
+  ck_fails(ab_golden_new(&g, s.recording, config, count, &provenance, "fast", "x"), AB_EMISMATCH, "is not finite");
+  s.recording->metric[0].metric.value = 1;
+  s.recording->fingerprint[0].summary.digest[0]++;
+  ck_fails(ab_golden_new(&g, s.recording, config, count, &provenance, "fast", "x"), AB_EMISMATCH, "is not that of what");
+  ck_assert_ptr_null(g);
+  side_free(&s);
+  config_free(config);
+}
+END_TEST
+
+static const float steps_off[] = {0, 1e-7f, 1e-3f};
+
+/* Exit code of a run that is off by a relative amount in one leaf, and the verdict's rule. */
+static enum ab_exit judge_run(const char *numerics, bool portable, float off, double bound, struct ab_finding *worst) {
+  struct side reference = side_values("sequential"), run = side_values("linen");
+  struct ab_recording *side;
+  struct ab_verdict v;
+  side_leaf(&run, 1, 2, 0)[4] *= 1 + off;
+  side_run(&reference, false, true);
+  side_run(&run, true, true);
+  struct ab_golden *g = golden_of(&reference, numerics);
+  g->bound = bound;
+  struct ab_expected expected = expected_run();
+  ck_ok(ab_golden_recording(&side, g));
+  ck_ok(ab_golden_compare(&v, g, run.recording, side, portable, &expected, NULL, NULL));
+  ck_assert_str_eq(v.name_b, "golden");
+  enum ab_exit exit = v.exit;
+  *worst = v.worst;
+  ab_verdict_free(&v);
+  ab_recording_free(side);
+  ab_golden_free(g);
+  side_free(&reference);
+  side_free(&run);
+  return exit;
+}
+
+START_TEST(exact_only_where_both_are_portable) {
+  struct ab_finding worst;
+  for (int i = 0; i < 3; i++) {
+    float off = steps_off[i];
+    enum ab_exit exact = off == 0 ? AB_EXIT_EQUAL : AB_EXIT_DIFFERENT;
+    enum ab_exit bounded = off < 1e-6f ? AB_EXIT_EQUAL : AB_EXIT_DIFFERENT;
+    ck_assert_int_eq(judge_run("portable", true, off, -1, &worst), exact);
+    ck_assert_int_eq(worst.bound.tier, AB_TIER_BITWISE);
+    ck_assert_int_eq(judge_run("fast", true, off, -1, &worst), bounded);
+    ck_assert_int_eq(worst.bound.rule, AB_RULE_FLOOR);
+    ck_assert_int_eq(judge_run("portable", false, off, -1, &worst), bounded);
+    ck_assert_int_eq(judge_run("fast", false, off, -1, &worst), bounded);
+    ck_assert_int_eq(judge_run("fast", false, off, 0.5, &worst), AB_EXIT_EQUAL);
+    ck_assert_int_eq(worst.bound.rule, AB_RULE_GIVEN);
+  }
+}
+END_TEST
+
+START_TEST(a_golden_lacking_what_the_config_asks_for_is_not_equal) {
+  struct side s = side_values("sequential");
+  struct ab_recording *side;
+  struct ab_verdict v;
+  side_run(&s, false, true);
+  struct ab_golden *g = golden_of(&s, "portable");
+  struct ab_expected expected = expected_run();
+  g->leaves--; /* content vanished from the file */
+  ck_ok(ab_golden_recording(&side, g));
+  ck_ok(ab_golden_compare(&v, g, s.recording, side, true, &expected, NULL, NULL));
+  ck_assert_int_eq(v.exit, AB_EXIT_INCOMPARABLE);
+  ck_assert(!v.counts_right);
+  ab_verdict_free(&v);
+  ab_recording_free(side);
+  ab_golden_free(g);
+  side_free(&s);
+}
+END_TEST
+
+START_TEST(the_golden_keeps_the_execution_order) {
+  struct side s = side_values("sequential");
+  struct ab_recording *side;
+  side_run(&s, true, true);
+  struct ab_golden *g = golden_of(&s, "portable");
+  ck_ok(ab_golden_recording(&side, g));
+  ck_assert_uint_eq(side->order, s.recording->order);
+  for (size_t i = 0; i < s.recording->observations; i++) {
+    const struct ab_recorded *here = &s.recording->observation[i];
+    const struct ab_recorded *there = ab_recording_find(side, &here->observation.id);
+    ck_assert_uint_eq(there->order, here->order);
+  }
+  ck_assert_uint_eq(ab_recording_metric(side, 1, "loss")->order, 7);
+  ab_recording_free(side);
+  ab_golden_free(g);
+  side_free(&s);
+}
+END_TEST
+
+START_TEST(a_repeated_leaf_is_refused) {
+  struct ab_golden *g = portable_golden();
+  struct ab_recording *side = NULL;
+  g->leaf[3].id = g->leaf[2].id;
+  ck_fails(ab_golden_recording(&side, g), AB_EMISMATCH, "twice");
+  ck_assert_ptr_null(side);
+  ab_golden_free(g);
+}
+END_TEST
+
+static Suite *suite(void) {
+  Suite *s = suite_create("golden");
+  TCase *c = tcase_create("golden");
+  tcase_set_timeout(c, 60);
+  tcase_add_test(c, what_is_written_reads_back_to_the_bit_and_writes_again_the_same);
+  tcase_add_test(c, the_text_is_the_same_under_any_locale);
+  tcase_add_test(c, more_observations_do_not_change_the_file);
+  tcase_add_test(c, truncated_anywhere_it_is_rejected);
+  tcase_add_loop_test(c, a_golden_that_is_not_one_is_rejected_with_a_sentence, 0, sizeof mutation / sizeof *mutation);
+  tcase_add_test(c, leaves_and_metrics_must_not_be_empty);
+  tcase_add_test(c, missing_malformed_and_stale_can_be_told_apart);
+  tcase_add_test(c, the_config_digest_is_of_sorted_pairs);
+  tcase_add_test(c, no_golden_of_what_is_unfinished_empty_or_not_finite);
+  tcase_add_test(c, exact_only_where_both_are_portable);
+  tcase_add_test(c, a_golden_lacking_what_the_config_asks_for_is_not_equal);
+  tcase_add_test(c, the_golden_keeps_the_execution_order);
+  tcase_add_test(c, a_repeated_leaf_is_refused);
+  suite_add_tcase(s, c);
+  return s;
+}
+
+int main(void) { return ab_run_suite(suite()); }
