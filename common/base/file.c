@@ -184,8 +184,8 @@ ab_status ab_file_read_at(const struct ab_file *file, void *out, size_t count, u
 /* Reads to the end whatever fstat said: files of /proc have size 0, and others may grow. */
 static ab_status read_all(char **text, size_t *size, const struct ab_file *file, size_t limit) {
   if (file->size > limit)
-    return AB_FAIL(AB_EFORMAT, "'%s' has %llu bytes, at most %zu are read", file->path,
-                   (unsigned long long)file->size, limit);
+    return AB_FAIL(AB_EFORMAT, "'%s' has %llu bytes, at most %zu are read", file->path, (unsigned long long)file->size,
+                   limit);
   size_t room = (size_t)file->size + 1, used = 0, got = 0;
   do {
     if (used + got == room) room = room < 4096 ? 4096 : room > limit / 2 ? limit + 1 : 2 * room;

@@ -1,7 +1,8 @@
 /* The file door: everything that is read from or written to disk passes here, with its limits.
  *
- * Only regular files are read, in blocks, never mapped; a FIFO or a device never blocks. Sentences hold the path (escaped)
- * and errno's text. A missing thing is AB_ENOTFOUND, any other refusal AB_EIO, a size outside the limit AB_EFORMAT.
+ * Only regular files are read, in blocks, never mapped; a FIFO or a device never blocks. Sentences hold the path
+ * (escaped) and errno's text. A missing thing is AB_ENOTFOUND, any other refusal AB_EIO, a size outside the limit
+ * AB_EFORMAT.
  * `_beneath` is for names that come from data: "/"-joined plain components below `folder`, no link followed on the way.
  */
 #pragma once
@@ -32,9 +33,9 @@ ab_status ab_file_read_at(const struct ab_file *file, void *out, size_t count, u
 /* Accepts a zeroed or closed struct. */
 void ab_file_close(struct ab_file *file);
 
-/* A file that appears under its name only when it is complete: temporary file beside it, full writes, fsync, rename, fsync
- * of the folder. The mode of a file that is replaced is kept. A device, a pipe or anything below /dev or /proc is written
- * directly. */
+/* A file that appears under its name only when it is complete: temporary file beside it, full writes, fsync, rename,
+ * fsync of the folder. The mode of a file that is replaced is kept. A device, a pipe or anything below /dev or /proc is
+ * written directly. */
 struct ab_writer;
 ab_status ab_writer_new(struct ab_writer **out, const char *path);
 ab_status ab_writer_new_beneath(struct ab_writer **out, const char *folder, const char *name);

@@ -7,15 +7,15 @@
 #include "file.h"
 
 void ab_file_sentence(ab_status code, const char *doing, const char *path, int error);
-/* "cannot <doing> '<path>': <errno's text>", AB_ENOTFOUND for ENOENT and ENOTDIR, else AB_EIO. Inline so that compilers see
- * that it never succeeds. */
+/* "cannot <doing> '<path>': <errno's text>", AB_ENOTFOUND for ENOENT and ENOTDIR, else AB_EIO. Inline so that compilers
+ * see that it never succeeds. */
 static inline ab_status ab_file_fail(const char *doing, const char *path, int error) {
   ab_status code = error == ENOENT || error == ENOTDIR ? AB_ENOTFOUND : AB_EIO;
   ab_file_sentence(code, doing, path, error);
   return code;
 }
-/* Opens `name` beneath `folder` (an open folder) without following a link; -1 and errno. `walk` forces the component walk
- * that stands in for openat2 on old kernels. */
+/* Opens `name` beneath `folder` (an open folder) without following a link; -1 and errno. `walk` forces the component
+ * walk that stands in for openat2 on old kernels. */
 int ab_open_beneath(int folder, const char *name, int flags, mode_t mode, bool walk);
 /* AB_EFORMAT unless `name` is relative and made of plain components: not empty, ".", ".." or with control bytes. */
 ab_status ab_check_beneath(const char *folder, const char *name);

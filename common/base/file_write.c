@@ -37,7 +37,8 @@ static unsigned next_number(void) {
   return atomic_fetch_add(&number, 1);
 }
 
-/* The lock tells ab_folder_sweep that the writer lives. A sweep between open and flock leaves a file without a name: again. */
+/* The lock tells ab_folder_sweep that the writer lives. A sweep between open and flock leaves a file without a name:
+ * again. */
 static int try_temporary(struct ab_writer *writer) {
   snprintf(writer->temporary, sizeof writer->temporary, AB_TEMPORARY_PREFIX "%ld-%u", (long)getpid(), next_number());
   int fd = openat(writer->folder, writer->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);

@@ -28,7 +28,8 @@ ab_status ab_folder_make(const char *path) {
   char *prefix;
   AB_TRY(ab_mem_string(&prefix, path));
   ab_status status = AB_OK;
-  for (char *slash = strchr(prefix + (*prefix != '\0'), '/'); slash && status == AB_OK; slash = strchr(slash + 1, '/')) {
+  for (char *slash = strchr(prefix + (*prefix != '\0'), '/'); slash && status == AB_OK;
+       slash = strchr(slash + 1, '/')) {
     *slash = '\0';
     status = ab_folder_exists(prefix) ? AB_OK : make_one(prefix);
     *slash = '/';
@@ -38,9 +39,7 @@ ab_status ab_folder_make(const char *path) {
   return make_one(path);
 }
 
-static bool is_temporary(const char *name) {
-  return !strncmp(name, AB_TEMPORARY_PREFIX, strlen(AB_TEMPORARY_PREFIX));
-}
+static bool is_temporary(const char *name) { return !strncmp(name, AB_TEMPORARY_PREFIX, strlen(AB_TEMPORARY_PREFIX)); }
 
 static bool is_dots(const char *name) { return !strcmp(name, ".") || !strcmp(name, ".."); }
 

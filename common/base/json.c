@@ -155,7 +155,10 @@ ab_status ab_json_bool(bool *out, const struct ab_json *value) {
 }
 
 ab_status ab_json_double_or_nonfinite(double *out, const struct ab_json *value) {
-  static const struct { const char *name; double value; } tags[] = {{"nan", NAN}, {"inf", INFINITY}, {"-inf", -INFINITY}};
+  static const struct {
+    const char *name;
+    double value;
+  } tags[] = {{"nan", NAN}, {"inf", INFINITY}, {"-inf", -INFINITY}};
   const struct ab_json *tag = ab_json_find(value, "nonfinite");
   if (!tag || value->length != 1) return ab_json_double(out, value);
   const char *name;

@@ -1,8 +1,9 @@
 /* The JSON door: RFC 8259 and nothing else.
  *
- * Read strictly: valid UTF-8, no byte order mark, no trailing text, no equal keys in one object, no NUL in a key, no number
- * that overflows a double. Every rejection is AB_EFORMAT with "what:line:column: ...". Integers stay text until they are
- * asked for, so that all 64 bits survive (which is why the tree is ours: cJSON keeps doubles only; tests compare the two).
+ * Read strictly: valid UTF-8, no byte order mark, no trailing text, no equal keys in one object, no NUL in a key, no
+ * number that overflows a double. Every rejection is AB_EFORMAT with "what:line:column: ...". Integers stay text until
+ * they are asked for, so that all 64 bits survive (which is why the tree is ours: cJSON keeps doubles only; tests
+ * compare the two).
  */
 #pragma once
 
@@ -25,7 +26,8 @@ enum ab_json_type { AB_JSON_NULL, AB_JSON_BOOL, AB_JSON_NUMBER, AB_JSON_STRING, 
 /* A value; it lives as long as the root it belongs to. */
 struct ab_json;
 
-/* *out is the root (ab_json_free). `what` names the text in every sentence and is copied; NULL limits are the default. */
+/* *out is the root (ab_json_free). `what` names the text in every sentence and is copied; NULL limits are the default.
+ */
 ab_status ab_json_parse(struct ab_json **out, const char *text, size_t size, const char *what,
                         const struct ab_json_limits *limits);
 /* Reads a file through the file door, and parses it. */
@@ -60,8 +62,8 @@ ab_status ab_json_get_int64(int64_t *out, const struct ab_json *object, const ch
 ab_status ab_json_get_double(double *out, const struct ab_json *object, const char *key);
 ab_status ab_json_get_bool(bool *out, const struct ab_json *object, const char *key);
 
-/* The value itself as a type, or AB_EFORMAT naming where it stands. string: borrowed, without NUL inside. int64: written as
- * an integer and in range. double: finite. */
+/* The value itself as a type, or AB_EFORMAT naming where it stands. string: borrowed, without NUL inside. int64:
+ * written as an integer and in range. double: finite. */
 ab_status ab_json_string(const char **out, const struct ab_json *value);
 ab_status ab_json_int64(int64_t *out, const struct ab_json *value);
 ab_status ab_json_double(double *out, const struct ab_json *value);
@@ -69,8 +71,8 @@ ab_status ab_json_bool(bool *out, const struct ab_json *value);
 /* Like double, and also reads {"nonfinite": "nan" | "inf" | "-inf"}. */
 ab_status ab_json_double_or_nonfinite(double *out, const struct ab_json *value);
 
-/* Writing, into a growing buffer. Keys appear in the order in which they are put (the canonical order is the caller's); key
- * is NULL inside arrays and at the top. A failure is remembered and returned by finish. */
+/* Writing, into a growing buffer. Keys appear in the order in which they are put (the canonical order is the caller's);
+ * key is NULL inside arrays and at the top. A failure is remembered and returned by finish. */
 struct ab_json_writer;
 ab_status ab_json_writer_new(struct ab_json_writer **out);
 void ab_json_writer_free(struct ab_json_writer *writer);

@@ -17,7 +17,7 @@ struct scan {
   size_t size, at;
   struct ab_json_limits limits;
   struct json_document *document;
-  size_t count, room;           /* values */
+  size_t count, room; /* values */
   size_t slots_used, slots_room;
 };
 
@@ -57,9 +57,7 @@ static ab_status expected(const struct scan *scan, const char *thing) {
   return reject(scan, scan->at, reason);
 }
 
-static int peek(const struct scan *scan) {
-  return scan->at < scan->size ? (unsigned char)scan->text[scan->at] : -1;
-}
+static int peek(const struct scan *scan) { return scan->at < scan->size ? (unsigned char)scan->text[scan->at] : -1; }
 
 static void skip_blanks(struct scan *scan) {
   for (int c = peek(scan); c == ' ' || c == '\t' || c == '\n' || c == '\r'; c = peek(scan)) scan->at++;
@@ -225,8 +223,7 @@ static ab_status scan_number(struct scan *scan) {
 static ab_status scan_word(struct scan *scan, const char *word, enum ab_json_type type, bool truth) {
   uint32_t index;
   size_t length = strlen(word);
-  if (scan->size - scan->at < length || memcmp(scan->text + scan->at, word, length))
-    return expected(scan, "a value");
+  if (scan->size - scan->at < length || memcmp(scan->text + scan->at, word, length)) return expected(scan, "a value");
   AB_TRY(new_value(&index, scan, type));
   scan->document->values[index].plain = truth;
   scan->at += length;
@@ -320,6 +317,8 @@ static ab_status scan_container(struct scan *scan, enum ab_json_type type, char 
   return type == AB_JSON_OBJECT ? index_members(scan, index) : AB_OK;
 }
 
+static bool starts_number(int c) { return c == '-' || (c >= '0' && c <= '9'); }
+
 static ab_status scan_value(struct scan *scan, int depth) {
   switch (peek(scan)) {
     case '{': return scan_container(scan, AB_JSON_OBJECT, '}', depth);
@@ -328,9 +327,7 @@ static ab_status scan_value(struct scan *scan, int depth) {
     case 't': return scan_word(scan, "true", AB_JSON_BOOL, true);
     case 'f': return scan_word(scan, "false", AB_JSON_BOOL, false);
     case 'n': return scan_word(scan, "null", AB_JSON_NULL, false);
-    case '-': case '0': case '1': case '2': case '3': case '4': case '5': case '6': case '7': case '8': case '9':
-      return scan_number(scan);
-    default: return expected(scan, "a value");
+    default: return starts_number(peek(scan)) ? scan_number(scan) : expected(scan, "a value");
   }
 }
 
@@ -342,7 +339,8 @@ static ab_status scan_document(struct scan *scan) {
   AB_TRY(ab_mem_new(&scan->document, sizeof *scan->document + scan->room * sizeof(struct ab_json), 1));
   AB_TRY(ab_mem_string(&scan->document->what, scan->what));
   AB_TRY(ab_mem_new(&scan->document->text, scan->size + 1, 1));
-  if (scan->size >= 3 && !memcmp(scan->text, "\xef\xbb\xbf", 3)) return reject(scan, 0, "a byte order mark is not allowed");
+  if (scan->size >= 3 && !memcmp(scan->text, "\xef\xbb\xbf", 3))
+    return reject(scan, 0, "a byte order mark is not allowed");
   skip_blanks(scan);
   AB_TRY(scan_value(scan, 0));
   skip_blanks(scan);

@@ -87,7 +87,8 @@ static void look_at_group(struct ab_memory_limit *limit, const struct cgroup_ver
 }
 
 /* The group and all above it: each may set a limit. */
-static void climb(struct ab_memory_limit *limit, const struct cgroup_version *version, const char *root, const char *group) {
+static void climb(struct ab_memory_limit *limit, const struct cgroup_version *version, const char *root,
+                  const char *group) {
   char folder[PATH_ROOM];
   int mount = snprintf(folder, sizeof folder, "%s%s", root, version->mount);
   int full = snprintf(folder + mount, sizeof folder - (size_t)mount, "%s", group);
@@ -134,6 +135,7 @@ ab_status ab_memory_require(uint64_t bytes, const char *what, const char *root) 
   struct ab_memory_limit limit;
   AB_TRY(ab_memory_available(&limit, root));
   if (bytes <= limit.available) return AB_OK;
-  return AB_FAIL(AB_ENOMEM, "%s needs %" PRIu64 " bytes (%.1f GiB) of memory, %s allows %" PRIu64 " (%.1f GiB)", what, bytes,
-                 (double)bytes / (1 << 30), limit.governor, limit.available, (double)limit.available / (1 << 30));
+  return AB_FAIL(AB_ENOMEM, "%s needs %" PRIu64 " bytes (%.1f GiB) of memory, %s allows %" PRIu64 " (%.1f GiB)", what,
+                 bytes, (double)bytes / (1 << 30), limit.governor, limit.available,
+                 (double)limit.available / (1 << 30));
 }

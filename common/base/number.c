@@ -58,8 +58,8 @@ static int print_nonfinite(char *text, double value) {
   return 1;
 }
 
-/* %g drops trailing zeros, so `digits10` digits already give the shortest form of a normal number that has one that short;
- * subnormal numbers have fewer digits. */
+/* %g drops trailing zeros, so `digits10` digits already give the shortest form of a normal number that has one that
+ * short; subnormal numbers have fewer digits. */
 void ab_number_print(char text[AB_NUMBER_MAX], double value) {
   if (print_nonfinite(text, value)) return;
   locale_t before = uselocale(plain());

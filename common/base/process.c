@@ -14,8 +14,8 @@
 #include "text.h"
 
 enum { CHUNK = 64 * 1024, MOST_DRAINED = 64 /* chunks */, TICK = 20 /* ms between looks where there is no pidfd */ };
-static const double mercy = 0.5;    /* seconds between TERM and KILL */
-static const double leftovers = 1;  /* seconds that a pipe may stay open after the program has ended */
+static const double mercy = 0.5;   /* seconds between TERM and KILL */
+static const double leftovers = 1; /* seconds that a pipe may stay open after the program has ended */
 
 static void keep_tail(struct ab_process_result *result, const char *bytes, size_t count) {
   if (count > AB_STDERR_TAIL) {

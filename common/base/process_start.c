@@ -90,7 +90,8 @@ static int set_attributes(posix_spawnattr_t *attributes) {
   if (!error) error = posix_spawnattr_setsigmask(attributes, &none);
   if (!error) error = posix_spawnattr_setsigdefault(attributes, &all);
   if (!error)
-    error = posix_spawnattr_setflags(attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    error =
+        posix_spawnattr_setflags(attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
   return error;
 }
 
@@ -107,7 +108,10 @@ static int spawn_with(pid_t *pid, const struct ab_process_spec *spec, const char
   int error = set_files(files, spec, stream, tail);
   if (!error) error = set_attributes(attributes);
   /* posix_spawn wants pointers to non-const and leaves the strings alone. */
-  union { const char *const *given; char *const *wanted; } argv = {spec->arguments}, envp = {environment};
+  union {
+    const char *const *given;
+    char *const *wanted;
+  } argv = {spec->arguments}, envp = {environment};
   return error ? error : posix_spawnp(pid, spec->program, files, attributes, argv.wanted, envp.wanted);
 }
 

@@ -9,7 +9,8 @@ size_t ab_edit_distance(const char *a, const char *b);
 /* Copies text into out with control bytes and invalid UTF-8 shown as \xNN, so that names from data cannot steer a
  * terminal; cut to size. */
 void ab_text_escape(char *out, size_t size, const char *text);
-/* Bytes of the UTF-8 character at text, of which `left` are there; 0 if it is none (overlong, surrogate, above U+10FFFF, cut). */
+/* Bytes of the UTF-8 character at text, of which `left` are there; 0 if it is none (overlong, surrogate, above
+ * U+10FFFF, cut). */
 size_t ab_utf8_length(const char *text, size_t left);
 /* Whether all of it is valid UTF-8 without control characters: what ab_text_escape would leave alone. */
 bool ab_text_is_printable(const char *text);

@@ -1,5 +1,5 @@
-/* Finds names among things that are numbered 0, 1, 2 ...: open addressing over XXH3, at most half full. The names stay with
- * their owner, who says what name i is.
+/* Finds names among things that are numbered 0, 1, 2 ...: open addressing over XXH3, at most half full. The names stay
+ * with their owner, who says what name i is.
  */
 #pragma once
 

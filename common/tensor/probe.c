@@ -172,7 +172,8 @@ void ab_record_count(struct ab_recorder *recorder, const char *name, const struc
 
 static ab_status deliver(struct ab_probe *probe, const struct ab_recorder *recorder, const struct event *event) {
   const struct ab_observation *o = &event->observation;
-  if (!event->counter) return probe->ops->observe(probe->ctx, o, event->has_values ? recorder->values + event->values : NULL);
+  if (!event->counter)
+    return probe->ops->observe(probe->ctx, o, event->has_values ? recorder->values + event->values : NULL);
   struct ab_identity id = o->id;
   id.tensor[0] = '\0';
   return probe->ops->count(probe->ctx, o->id.tensor, &id, &o->at, event->amount);
@@ -187,9 +188,10 @@ static ab_status report_loss(struct ab_recorder *recorder, int stage, size_t use
   if (long_name) return AB_FAIL(AB_EFORMAT, "a counter of stage %d has a name of %d bytes or more", stage, AB_NAME_MAX);
   if (!lost && !bytes) return AB_OK;
   AB_TRY(reserve_recorder(recorder, 2 * (used + lost), 2 * (value_used + bytes)));
-  return AB_FAIL(AB_ENOMEM,
-                 "stage %d lost %zu observations and %zu bytes of values: its buffer held %zu and %zu between two flushes",
-                 stage, lost, bytes, room, value_room);
+  return AB_FAIL(
+      AB_ENOMEM,
+      "stage %d lost %zu observations and %zu bytes of values: its buffer held %zu and %zu between two flushes", stage,
+      lost, bytes, room, value_room);
 }
 
 static ab_status flush_recorder(struct ab_probe *probe, int stage) {

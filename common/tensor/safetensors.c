@@ -12,7 +12,8 @@
 #include "safetensors_internal.h"
 #include "text.h"
 
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the files are little-endian, and so is what they are read into");
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+               "the files are little-endian, and so is what they are read into");
 
 enum { MOST_TENSORS = 1000000, TENSOR_KEYS = 3 };
 
@@ -27,7 +28,9 @@ struct ab_safetensors {
   struct ab_name_index index;
 };
 
-static const char *name_of(const void *owner, size_t i) { return ((const struct ab_safetensors *)owner)->tensors[i].name; }
+static const char *name_of(const void *owner, size_t i) {
+  return ((const struct ab_safetensors *)owner)->tensors[i].name;
+}
 
 const char *ab_safetensors_path(const struct ab_safetensors *file) { return file->file.path; }
 size_t ab_safetensors_size(const struct ab_safetensors *file) { return file->count; }
@@ -50,8 +53,8 @@ ab_status safetensors_check_name(const char *name, const char *path) {
   size_t length = strlen(name);
   if (length >= 1 && length <= AB_SAFETENSORS_NAME && ab_text_is_printable(name)) return AB_OK;
   ab_text_escape(shown, sizeof shown, name);
-  return AB_FAIL(AB_EFORMAT, "%s: the tensor name '%s' of %zu bytes is not 1 to %d bytes of printable UTF-8", path, shown,
-                 length, AB_SAFETENSORS_NAME);
+  return AB_FAIL(AB_EFORMAT, "%s: the tensor name '%s' of %zu bytes is not 1 to %d bytes of printable UTF-8", path,
+                 shown, length, AB_SAFETENSORS_NAME);
 }
 
 static ab_status read_dtype(struct ab_safetensor *tensor, const struct ab_json *member) {
@@ -104,12 +107,13 @@ static ab_status read_span(struct ab_safetensor *tensor, const struct ab_json *m
   AB_TRY(read_natural(&begin, ab_json_at(array, 0)));
   AB_TRY(read_natural(&end, ab_json_at(array, 1)));
   if (begin > end || end > data_size) {
-    snprintf(reason, sizeof reason, "is [%" PRIu64 ", %" PRIu64 "], expected begin <= end <= %" PRIu64, begin, end, data_size);
+    snprintf(reason, sizeof reason, "is [%" PRIu64 ", %" PRIu64 "], expected begin <= end <= %" PRIu64, begin, end,
+             data_size);
     return ab_json_fail(array, reason);
   }
   if (__builtin_mul_overflow(tensor->count, ab_dtype_size(tensor->dtype), &bytes) || bytes != end - begin) {
-    snprintf(reason, sizeof reason, "spans %" PRIu64 " bytes, its shape and dtype need %zu x %zu", end - begin, tensor->count,
-             ab_dtype_size(tensor->dtype));
+    snprintf(reason, sizeof reason, "spans %" PRIu64 " bytes, its shape and dtype need %zu x %zu", end - begin,
+             tensor->count, ab_dtype_size(tensor->dtype));
     return ab_json_fail(array, reason);
   }
   tensor->offset = begin; /* in the data, until all are known to fit */
@@ -151,14 +155,14 @@ static ab_status check_cover(struct ab_safetensors *file) {
   for (size_t i = 0; i < file->count; i++) {
     struct ab_safetensor *tensor = &file->tensors[i];
     if (tensor->offset != at)
-      return AB_FAIL(AB_EFORMAT, "%s: the tensor '%s' begins at %" PRIu64 ", expected %" PRIu64 " (%s)", file->file.path,
-                     tensor->name, tensor->offset, at, tensor->offset > at ? "a hole" : "an overlap");
+      return AB_FAIL(AB_EFORMAT, "%s: the tensor '%s' begins at %" PRIu64 ", expected %" PRIu64 " (%s)",
+                     file->file.path, tensor->name, tensor->offset, at, tensor->offset > at ? "a hole" : "an overlap");
     at += tensor->bytes;
     tensor->offset += file->data;
   }
   if (at != file->data_size)
-    return AB_FAIL(AB_EFORMAT, "%s: the tensors cover %" PRIu64 " bytes of data, the file has %" PRIu64, file->file.path, at,
-                   file->data_size);
+    return AB_FAIL(AB_EFORMAT, "%s: the tensors cover %" PRIu64 " bytes of data, the file has %" PRIu64,
+                   file->file.path, at, file->data_size);
   return AB_OK;
 }
 
@@ -199,7 +203,8 @@ static ab_status header_length(uint64_t *out, const struct ab_file *file) {
     return AB_FAIL(AB_EFORMAT, "%s states a header of %" PRIu64 " bytes, at most %d", file->path, length,
                    SAFETENSORS_HEADER_MAX);
   if (length > file->size - sizeof bytes)
-    return AB_FAIL(AB_EFORMAT, "%s states a header of %" PRIu64 " bytes, the file has %" PRIu64, file->path, length, file->size);
+    return AB_FAIL(AB_EFORMAT, "%s states a header of %" PRIu64 " bytes, the file has %" PRIu64, file->path, length,
+                   file->size);
   *out = length;
   return AB_OK;
 }

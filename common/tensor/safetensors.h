@@ -1,8 +1,9 @@
 /* safetensors files: 8 bytes of header length, a JSON header, little-endian data.
  *
- * Read strictly, before anything of the stated size is allocated: header at most 100 MB, at most 1,000,000 tensors, rank at
- * most 8, names of 1 to 1,024 bytes of printable UTF-8 and none twice, known dtypes, begin <= end <= size of the data, spans
- * without holes or overlaps that reach the end, span = elements x dtype size. AB_EFORMAT names file, tensor, found and expected.
+ * Read strictly, before anything of the stated size is allocated: header at most 100 MB, at most 1,000,000 tensors,
+ * rank at most 8, names of 1 to 1,024 bytes of printable UTF-8 and none twice, known dtypes, begin <= end <= size of
+ * the data, spans without holes or overlaps that reach the end, span = elements x dtype size. AB_EFORMAT names file,
+ * tensor, found and expected.
  */
 #pragma once
 
@@ -38,7 +39,8 @@ const char *ab_safetensors_metadata(const struct ab_safetensors *file, const cha
 ab_status ab_safetensors_read(const struct ab_safetensors *file, const struct ab_safetensor *tensor, void *out);
 /* All tensors of a file, names as paths; *out is the caller's tree. */
 ab_status ab_safetensors_load(struct ab_tree **out, const char *path);
-/* Into the tensors of a tree that exists: names, dtypes and shapes must be the same (AB_EMISMATCH lists the first difference). */
+/* Into the tensors of a tree that exists: names, dtypes and shapes must be the same (AB_EMISMATCH lists the first
+ * difference). */
 ab_status ab_safetensors_load_into(struct ab_tree *tree, const char *path);
 
 /* Writing: what will come is declared first (the header stands before the data), then the values come in that order.

@@ -29,8 +29,8 @@ static ab_status check_same(const struct ab_tensor *to, const struct ab_safetens
   if (from->dtype == to->dtype && ab_shape_equal(&from->shape, &to->shape)) return AB_OK;
   ab_shape_print(found, sizeof found, &from->shape);
   ab_shape_print(expected, sizeof expected, &to->shape);
-  return AB_FAIL(AB_EMISMATCH, "%s: the tensor '%s' is %s %s, expected %s %s", path, to->name, ab_dtype_name(from->dtype),
-                 found, ab_dtype_name(to->dtype), expected);
+  return AB_FAIL(AB_EMISMATCH, "%s: the tensor '%s' is %s %s, expected %s %s", path, to->name,
+                 ab_dtype_name(from->dtype), found, ab_dtype_name(to->dtype), expected);
 }
 
 /* Structure first: nothing is read before every tensor is known to correspond. */

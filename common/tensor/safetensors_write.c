@@ -168,7 +168,8 @@ static ab_status write_header(struct ab_safetensors_writer *writer, struct ab_js
   size--; /* the newline */
   size_t padding = (8 - size % 8) % 8, length = size + padding;
   if (length > SAFETENSORS_HEADER_MAX)
-    return AB_FAIL(AB_EFORMAT, "%s needs a header of %zu bytes, at most %d", writer->path, length, SAFETENSORS_HEADER_MAX);
+    return AB_FAIL(AB_EFORMAT, "%s needs a header of %zu bytes, at most %d", writer->path, length,
+                   SAFETENSORS_HEADER_MAX);
   for (int i = 0; i < 8; i++) length_bytes[i] = (unsigned char)((uint64_t)length >> (8 * i));
   AB_TRY(ab_writer_put(writer->file, length_bytes, sizeof length_bytes));
   AB_TRY(ab_writer_put(writer->file, text, size));

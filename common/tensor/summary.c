@@ -7,8 +7,8 @@
 #include "probe.h"
 #include "walk.h"
 
-/* Sums run over LANES interleaved lanes, element i in lane i % LANES, folded pairwise at the end: one order, whatever the
- * layout of the view or the width of a vector register.
+/* Sums run over LANES interleaved lanes, element i in lane i % LANES, folded pairwise at the end: one order, whatever
+ * the layout of the view or the width of a vector register.
  */
 enum { BLOCK = 1024, LANES = 8 };
 

@@ -34,8 +34,10 @@ ab_status ab_shape_count(size_t *out, const struct ab_shape *shape) {
   bool empty = false, overflow = false;
   for (int i = 0; i < shape->rank; i++) {
     if (shape->dim[i] < 0) return AB_FAIL(AB_ESHAPE, "a shape %s has a negative extent", text);
-    if (shape->dim[i] == 0) empty = true;
-    else overflow |= __builtin_mul_overflow(count, (size_t)shape->dim[i], &count);
+    if (shape->dim[i] == 0)
+      empty = true;
+    else
+      overflow |= __builtin_mul_overflow(count, (size_t)shape->dim[i], &count);
   }
   if (overflow && !empty) return AB_FAIL(AB_ENOMEM, "a tensor of shape %s does not fit into memory", text);
   *out = empty ? 0 : count;

@@ -74,7 +74,9 @@ ab_status ab_tree_add(struct ab_tree *tree, const char *path, enum ab_dtype dtyp
 }
 
 size_t ab_tree_size(const struct ab_tree *tree) { return tree->size; }
-struct ab_tensor *ab_tree_at(const struct ab_tree *tree, size_t i) { return tree->tensors[i]; }
+struct ab_tensor *ab_tree_at(const struct ab_tree *tree, size_t i) {
+  return tree->tensors[i];
+}
 
 struct ab_tensor *ab_tree_find(const struct ab_tree *tree, const char *path) {
   size_t i = ab_name_index_find(&tree->index, tree, path);

@@ -6,11 +6,11 @@
 #include "tensor.h"
 
 struct ab_walk {
-  size_t element;           /* bytes */
-  int rank;                 /* merged dimensions outside the run */
+  size_t element; /* bytes */
+  int rank;       /* merged dimensions outside the run */
   int64_t dim[AB_MAX_RANK], stride[AB_MAX_RANK], index[AB_MAX_RANK];
-  size_t run, runs_left;    /* elements per run; runs still to come */
-  int64_t run_stride;       /* elements between neighbours of a run */
+  size_t run, runs_left; /* elements per run; runs still to come */
+  int64_t run_stride;    /* elements between neighbours of a run */
   unsigned char *at;
 };
 

@@ -82,8 +82,8 @@ START_TEST(only_regular_files_are_read_and_nothing_blocks) {
 END_TEST
 
 START_TEST(names_from_data_stay_beneath_the_folder) {
-  static const char *const bad[] = {"", ".", "..", "../x", "/etc/passwd", "a/../b", "a//b", "a/", "/", "a/./b", "a\nb",
-                                    "..\x7f", "a/.."};
+  static const char *const bad[] = {"",   ".", "..",    "../x", "/etc/passwd", "a/../b", "a//b",
+                                    "a/", "/", "a/./b", "a\nb", "..\x7f",      "a/.."};
   char *text;
   size_t size;
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
@@ -107,7 +107,7 @@ START_TEST(links_are_not_followed_beneath_a_folder) {
     int fd = ab_open_beneath(folder, "real/inner/f", O_RDONLY, 0, walk);
     ck_assert_msg(fd >= 0, "walk %d", walk);
     close(fd);
-    static const char *const bad[] = {"link/inner/f", "real/leaf", "real/../real/inner/f", "/etc/passwd", "none/f",
+    static const char *const bad[] = {"link/inner/f",   "real/leaf", "real/../real/inner/f", "/etc/passwd", "none/f",
                                       "real/inner/f/g", "../x"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
       if (!walk && i == 2) continue; /* openat2 allows it; names are checked before */

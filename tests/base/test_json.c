@@ -21,8 +21,9 @@ static ab_status try_parse(const char *text, const struct ab_json_limits *limits
 }
 
 START_TEST(values_are_read_as_written) {
-  struct ab_json *root = parse("{\"i\": 9223372036854775807, \"d\": 0.1, \"s\": \"a\\u00e9\\ud83d\\ude00\\n\", \"t\": true, "
-                               "\"n\": null, \"a\": [1, [2], {\"x\": -5}]}");
+  struct ab_json *root = parse(
+      "{\"i\": 9223372036854775807, \"d\": 0.1, \"s\": \"a\\u00e9\\ud83d\\ude00\\n\", \"t\": true, "
+      "\"n\": null, \"a\": [1, [2], {\"x\": -5}]}");
   int64_t i;
   double d;
   const char *s;
@@ -58,13 +59,13 @@ START_TEST(members_come_in_order) {
 END_TEST
 
 START_TEST(sentences_name_text_place_and_key) {
-  struct ab_json *root = parse("{\"steps\": [{\"loss\": \"x\", \"n\": 1.5, \"big\": 9223372036854775808, \"z\": \"a\\u0000b\"}]}");
+  struct ab_json *root =
+      parse("{\"steps\": [{\"loss\": \"x\", \"n\": 1.5, \"big\": 9223372036854775808, \"z\": \"a\\u0000b\"}]}");
   const struct ab_json *step = ab_json_at(ab_json_find(root, "steps"), 0);
   double d;
   int64_t i;
   const char *s;
-  ck_fails(ab_json_get_double(&d, step, "loss"), AB_EFORMAT,
-           "g.json: 'steps[0].loss' is a string, expected a number");
+  ck_fails(ab_json_get_double(&d, step, "loss"), AB_EFORMAT, "g.json: 'steps[0].loss' is a string, expected a number");
   ck_fails(ab_json_get_double(&d, step, "Loss"), AB_EFORMAT, "g.json: 'steps[0]' lacks the key 'Loss'");
   ck_fails(ab_json_get_double(&d, root, "loss"), AB_EFORMAT, "g.json lacks the key 'loss'");
   ck_fails(ab_json_get_int64(&i, step, "n"), AB_EFORMAT, "'steps[0].n' is 1.5, expected an integer");
@@ -76,7 +77,9 @@ START_TEST(sentences_name_text_place_and_key) {
 END_TEST
 
 START_TEST(rejections_have_line_and_column) {
-  static const struct { const char *text, *sentence; } cases[] = {
+  static const struct {
+    const char *text, *sentence;
+  } cases[] = {
       {"", "g.json:1:1: expected a value, found the end"},
       {"{\n  \"a\" 1}", "g.json:2:7: expected ':' after a key, found '1'"},
       {"{\"\xc3\xa9\": tru}", "g.json:1:7: expected a value, found 't'"},
@@ -211,7 +214,9 @@ START_TEST(an_open_container_is_a_failure) {
 END_TEST
 
 /* The n-th allocation fails: code, untouched output, nothing left; then one more succeeds until none fails. */
-struct failing { size_t calls, fail_at; };
+struct failing {
+  size_t calls, fail_at;
+};
 
 static void *failing_alloc(void *ctx, size_t bytes) {
   struct failing *failing = ctx;

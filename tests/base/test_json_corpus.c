@@ -30,7 +30,8 @@ static bool has_place(const char *message, const char *name) {
   const char *at = strstr(message, name);
   unsigned long line = 0, column = 0;
   int end = 0;
-  return at && sscanf(at + strlen(name), ":%lu:%lu: %n", &line, &column, &end) == 2 && end > 0 && line > 0 && column > 0;
+  return at && sscanf(at + strlen(name), ":%lu:%lu: %n", &line, &column, &end) == 2 && end > 0 && line > 0 &&
+         column > 0;
 }
 
 static ab_status parse_file(struct ab_json **out, const char *name, size_t *size, char **text) {

@@ -8,10 +8,23 @@
 #include "tap.h"
 
 START_TEST(shortest_doubles) {
-  static const struct { double value; const char *text; } cases[] = {
-      {0, "0"}, {-0.0, "-0"}, {0.1, "0.1"}, {1.0 / 3, "0.3333333333333333"}, {5e-324, "5e-324"}, {1e23, "1e+23"},
-      {DBL_MAX, "1.7976931348623157e+308"}, {DBL_MIN, "2.2250738585072014e-308"}, {9007199254740993.0, "9007199254740992"},
-      {NAN, "nan"}, {-NAN, "nan"}, {INFINITY, "inf"}, {-INFINITY, "-inf"},
+  static const struct {
+    double value;
+    const char *text;
+  } cases[] = {
+      {0, "0"},
+      {-0.0, "-0"},
+      {0.1, "0.1"},
+      {1.0 / 3, "0.3333333333333333"},
+      {5e-324, "5e-324"},
+      {1e23, "1e+23"},
+      {DBL_MAX, "1.7976931348623157e+308"},
+      {DBL_MIN, "2.2250738585072014e-308"},
+      {9007199254740993.0, "9007199254740992"},
+      {NAN, "nan"},
+      {-NAN, "nan"},
+      {INFINITY, "inf"},
+      {-INFINITY, "-inf"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     char text[AB_NUMBER_MAX];
@@ -66,7 +79,8 @@ END_TEST
 START_TEST(doubles_are_decimal_and_finite) {
   double value = 7;
   static const char *const bad[] = {"", "nan", "inf", "0x1p3", "1,5", " 1", "1 ", "--1", "1e", "."};
-  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) ck_fails(ab_number_double(&value, bad[i]), AB_EFORMAT, "decimal");
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+    ck_fails(ab_number_double(&value, bad[i]), AB_EFORMAT, "decimal");
   ck_fails(ab_number_double(&value, "1e400"), AB_EFORMAT, "finite");
   ck_assert(value == 7);
   ck_ok(ab_number_double(&value, "1e-400"));
@@ -74,7 +88,8 @@ START_TEST(doubles_are_decimal_and_finite) {
 }
 END_TEST
 
-/* A locale with a decimal comma when the machine has one; the C locale otherwise, which proves less and fails no one. */
+/* A locale with a decimal comma when the machine has one; the C locale otherwise, which proves less and fails no one.
+ */
 START_TEST(the_locale_of_the_process_does_not_matter) {
   char text[AB_NUMBER_MAX];
   double value;

@@ -15,7 +15,8 @@ struct stream {
 
 static ab_status take(void *ctx, const void *bytes, size_t count) {
   struct stream *stream = ctx;
-  size_t room = sizeof stream->bytes - 1 - (stream->size < sizeof stream->bytes - 1 ? stream->size : sizeof stream->bytes - 1);
+  size_t room =
+      sizeof stream->bytes - 1 - (stream->size < sizeof stream->bytes - 1 ? stream->size : sizeof stream->bytes - 1);
   memcpy(stream->bytes + (sizeof stream->bytes - 1 - room), bytes, count < room ? count : room);
   stream->size += count;
   if (stream->fail_from && stream->size >= stream->fail_from) return AB_FAIL(AB_EFORMAT, "stream damaged");
@@ -36,8 +37,13 @@ static void tear_down(void) { ab_mem_free(result); }
   (const char *const[]) { "sh", "-c", script, NULL }
 
 static struct ab_process_spec shell(const char *const *arguments, int fd, double timeout) {
-  return (struct ab_process_spec){.name = "side A", .program = "sh", .arguments = arguments, .stream_fd = fd,
-                                  .timeout = timeout, .take = take, .ctx = &stream};
+  return (struct ab_process_spec){.name = "side A",
+                                  .program = "sh",
+                                  .arguments = arguments,
+                                  .stream_fd = fd,
+                                  .timeout = timeout,
+                                  .take = take,
+                                  .ctx = &stream};
 }
 
 static ab_status run(const char *const *arguments, int fd, double timeout) {
@@ -107,12 +113,12 @@ static void check_group_is_gone(const char *pid_text) {
 
 START_TEST(every_way_of_hanging_ends_in_time) {
   static const char *const scripts[] = {
-      "echo $$ >&3; sleep 60",                                          /* sleeps */
-      "echo $$ >&3; kill -STOP $$",                                     /* is stopped */
-      "echo $$ >&3; while :; do :; done",                               /* is busy */
-      "trap '' TERM; echo $$ >&3; while :; do sleep 1; done",           /* ignores TERM */
-      "echo $$ >&3; exec 3>&- 1>&- 2>&-; sleep 60",                     /* closes the pipes but lives */
-      "sleep 60 & echo $! >&3; wait",                                   /* waits for its child */
+      "echo $$ >&3; sleep 60",                                /* sleeps */
+      "echo $$ >&3; kill -STOP $$",                           /* is stopped */
+      "echo $$ >&3; while :; do :; done",                     /* is busy */
+      "trap '' TERM; echo $$ >&3; while :; do sleep 1; done", /* ignores TERM */
+      "echo $$ >&3; exec 3>&- 1>&- 2>&-; sleep 60",           /* closes the pipes but lives */
+      "sleep 60 & echo $! >&3; wait",                         /* waits for its child */
   };
   for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++) {
     stream = (struct stream){0};
@@ -170,9 +176,10 @@ START_TEST(several_run_at_the_same_time) {
   ck_assert_ptr_nonnull(mkdtemp(folder));
   const char *arguments[3][4];
   for (int i = 0; i < 3; i++) {
-    snprintf(scripts[i], sizeof scripts[i],
-             "cd %s; : > f%d; while [ ! -e f0 ] || [ ! -e f1 ] || [ ! -e f2 ]; do sleep 0.01; done; printf %d >&3; exit %d",
-             folder, i, i, i);
+    snprintf(
+        scripts[i], sizeof scripts[i],
+        "cd %s; : > f%d; while [ ! -e f0 ] || [ ! -e f1 ] || [ ! -e f2 ]; do sleep 0.01; done; printf %d >&3; exit %d",
+        folder, i, i, i);
     memcpy(arguments[i], (const char *[]){"sh", "-c", scripts[i], NULL}, sizeof arguments[i]);
     specs[i] = shell(arguments[i], 3, 20);
     specs[i].ctx = &streams[i];
@@ -207,6 +214,73 @@ START_TEST(a_memory_limit_is_set) {
 }
 END_TEST
 
+static void own_path(char *path, size_t size) {
+  ssize_t length = readlink("/proc/self/exe", path, size - 1);
+  ck_assert_int_gt(length, 0);
+  path[length] = '\0';
+}
+
+/* Run as a program of its own: tells its id and would live for a minute. */
+static int be_side(void) {
+  if (ab_process_die_with_parent() != AB_OK) return 3;
+  dprintf(3, "%ld\n", (long)getpid());
+  sleep(60);
+  return 0;
+}
+
+static ab_status tell_and_die(void *ctx, const void *bytes, size_t count) {
+  (void)ctx;
+  if (write(3, bytes, count) == (ssize_t)count) raise(SIGKILL);
+  return AB_OK;
+}
+
+/* Run as a program of its own: starts a side, passes its id on, and dies without a word to it. */
+static int be_parent(void) {
+  static struct ab_process_result ours;
+  struct ab_process_spec spec = {.name = "side",
+                                 .program = "/proc/self/exe",
+                                 .stream_fd = 3,
+                                 .take = tell_and_die,
+                                 .arguments = (const char *const[]){"test_process", "side", NULL}};
+  ck_ok(ab_process_run(&ours, &spec));
+  return 4;
+}
+
+START_TEST(a_side_dies_with_its_parent) {
+  struct ab_process_spec spec = shell((const char *const[]){"test_process", "parent", NULL}, 3, 20);
+  spec.program = "/proc/self/exe";
+  ck_ok(ab_process_run(result, &spec));
+  ck_assert_int_eq(result->signal, SIGKILL);
+  check_group_is_gone(stream.bytes);
+}
+END_TEST
+
+START_TEST(a_side_whose_parent_is_gone_does_not_start) {
+  char self[4096];
+  own_path(self, sizeof self);
+  const char *const arguments[] = {"sh", "-c", "AB_PARENT=4194305 exec \"$0\" side", self,
+                                   NULL}; /* above the highest id */
+  ck_ok(run(arguments, 3, 20));
+  ck_assert_int_eq(result->exit_code, 3);
+}
+END_TEST
+
+/* Run as a program of its own, with 0 to 2 closed. */
+static int be_bare(void) {
+  if (ab_process_claim_standard_fds() != AB_OK) return 5;
+  int next = open("/dev/null", O_RDONLY);
+  return next > 2 && fcntl(0, F_GETFD) >= 0 && fcntl(1, F_GETFD) >= 0 && fcntl(2, F_GETFD) >= 0 ? 6 : 7;
+}
+
+START_TEST(closed_standard_descriptors_are_claimed) {
+  char self[4096];
+  own_path(self, sizeof self);
+  const char *const arguments[] = {"sh", "-c", "exec \"$0\" bare <&- >&- 2>&-", self, NULL};
+  ck_ok(run(arguments, 3, 20));
+  ck_assert_int_eq(result->exit_code, 6);
+}
+END_TEST
+
 static Suite *suite(void) {
   Suite *s = suite_create("process");
   TCase *c = tcase_create("process");
@@ -224,8 +298,16 @@ static Suite *suite(void) {
   tcase_add_test(c, several_run_at_the_same_time);
   tcase_add_test(c, no_descriptor_is_left_open);
   tcase_add_test(c, a_memory_limit_is_set);
+  tcase_add_test(c, a_side_dies_with_its_parent);
+  tcase_add_test(c, a_side_whose_parent_is_gone_does_not_start);
+  tcase_add_test(c, closed_standard_descriptors_are_claimed);
   suite_add_tcase(s, c);
   return s;
 }
 
-int main(void) { return ab_run_suite(suite()); }
+int main(int argc, char **argv) {
+  if (argc > 1 && !strcmp(argv[1], "side")) return be_side();
+  if (argc > 1 && !strcmp(argv[1], "parent")) return be_parent();
+  if (argc > 1 && !strcmp(argv[1], "bare")) return be_bare();
+  return ab_run_suite(suite());
+}

@@ -21,7 +21,8 @@ static ab_status observe(void *ctx, const struct ab_observation *o, const void *
   return AB_OK;
 }
 
-static ab_status count(void *ctx, const char *name, const struct ab_identity *id, const struct ab_where *at, int64_t amount) {
+static ab_status count(void *ctx, const char *name, const struct ab_identity *id, const struct ab_where *at,
+                       int64_t amount) {
   (void)ctx;
   size_t used = strlen(heard);
   snprintf(heard + used, sizeof heard - used, "%s+%lld %d/%d/%d/%d@%d;", name, (long long)amount, id->step,
@@ -58,7 +59,8 @@ START_TEST(buffers_are_delivered_in_stage_order) {
   struct ab_probe *probe = new_probe(AB_LEVEL_DIGEST, 2);
   struct ab_where at = {.stage = 1};
   record(probe, 1, 0, "q");
-  ab_record_count(ab_probe_recorder(probe, 1), "execute", &(struct ab_identity){.step = 9, .microbatch = 5, .layer = 2}, &at, 2);
+  ab_record_count(ab_probe_recorder(probe, 1), "execute", &(struct ab_identity){.step = 9, .microbatch = 5, .layer = 2},
+                  &at, 2);
   record(probe, 0, 0, "q");
   ck_assert_str_eq(heard, "");
   ck_ok(ab_probe_flush(probe));
@@ -75,8 +77,10 @@ START_TEST(levels_decide_what_is_told) {
       [AB_LEVEL_OFF] = "n+1 3/1/-1/-1@-1;n+1 3/1/-1/-1@0;",
       [AB_LEVEL_STATE] = "3/1/0/0/loss/update@-1,-1;n+1 3/1/-1/-1@-1;n+1 3/1/-1/-1@0;",
       [AB_LEVEL_DIGEST] = "3/1/0/0/loss/update@-1,-1;n+1 3/1/-1/-1@-1;3/1/0/0/q/forward@0,0;n+1 3/1/-1/-1@0;",
-      [AB_LEVEL_VALUES] = "3/1/0/0/loss/update@-1,-1 values;n+1 3/1/-1/-1@-1;3/1/0/0/q/forward@0,0 values;n+1 3/1/-1/-1@0;",
-      [AB_LEVEL_FULL] = "3/1/0/0/loss/update@-1,-1 values;n+1 3/1/-1/-1@-1;3/1/0/0/q/forward@0,0 values;n+1 3/1/-1/-1@0;",
+      [AB_LEVEL_VALUES] =
+          "3/1/0/0/loss/update@-1,-1 values;n+1 3/1/-1/-1@-1;3/1/0/0/q/forward@0,0 values;n+1 3/1/-1/-1@0;",
+      [AB_LEVEL_FULL] =
+          "3/1/0/0/loss/update@-1,-1 values;n+1 3/1/-1/-1@-1;3/1/0/0/q/forward@0,0 values;n+1 3/1/-1/-1@0;",
   };
   for (int level = AB_LEVEL_OFF; level <= AB_LEVEL_FULL; level++) {
     struct ab_probe *probe = new_probe((enum ab_level)level, 1);
@@ -121,7 +125,8 @@ START_TEST(a_full_buffer_is_an_error_once_and_grows) {
   ck_ok(ab_probe_flush(probe));
   for (int i = 0; i < 2 * MANY; i++) ab_record_count(recorder, "n", NULL, &at, 1);
   ck_ok(ab_probe_flush(probe));
-  ab_record_count(recorder, "a name of ninety-six bytes ........................................................................",
+  ab_record_count(recorder,
+                  "a name of ninety-six bytes ........................................................................",
                   NULL, &at, 1);
   ck_fails(ab_probe_flush(probe), AB_EFORMAT, "a name of 96 bytes or more");
   ab_probe_free(probe);

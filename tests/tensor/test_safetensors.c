@@ -244,8 +244,9 @@ END_TEST
 /* Any order of the header, blanks behind it, empty tensors between others. */
 START_TEST(odd_but_right_files_are_read) {
   struct ab_safetensors *file;
-  plant("{\"b\": " TENSOR("U8", "[2]", "[1, 3]") ", \"e\": " TENSOR("F64", "[3, 0]", "[1, 1]") ",\"a\": "
-        TENSOR("U8", "[]", "[0, 1]") "}   ", 3, 0);
+  plant("{\"b\": " TENSOR("U8", "[2]", "[1, 3]") ", \"e\": " TENSOR("F64", "[3, 0]", "[1, 1]") ",\"a\": " TENSOR(
+            "U8", "[]", "[0, 1]") "}   ",
+        3, 0);
   ck_ok(ab_safetensors_open(&file, at("h")));
   ck_assert_uint_eq(ab_safetensors_size(file), 3);
   ck_assert_str_eq(ab_safetensors_at(file, 0)->name, "a");

@@ -31,8 +31,12 @@ START_TEST(shapes_are_counted_with_care) {
 END_TEST
 
 START_TEST(dtypes_have_names_and_sizes) {
-  static const struct { enum ab_dtype dtype; const char *name; size_t size; } cases[] = {
-      {AB_F32, "F32", 4}, {AB_F64, "F64", 8}, {AB_I32, "I32", 4}, {AB_I64, "I64", 8}, {AB_U8, "U8", 1}, {AB_M61, "M61", 8}};
+  static const struct {
+    enum ab_dtype dtype;
+    const char *name;
+    size_t size;
+  } cases[] = {{AB_F32, "F32", 4}, {AB_F64, "F64", 8}, {AB_I32, "I32", 4},
+               {AB_I64, "I64", 8}, {AB_U8, "U8", 1},   {AB_M61, "M61", 8}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     ck_assert_str_eq(ab_dtype_name(cases[i].dtype), cases[i].name);
     ck_assert_uint_eq(ab_dtype_size(cases[i].dtype), cases[i].size);
@@ -69,7 +73,10 @@ static void check_view(const struct ab_view *view) {
 START_TEST(views_of_every_layout_pack_and_unpack) {
   static int32_t store[STORE];
   for (int i = 0; i < STORE; i++) store[i] = i + 1;
-  static const struct { int rank; int64_t dim[5], stride[5]; } cases[] = {
+  static const struct {
+    int rank;
+    int64_t dim[5], stride[5];
+  } cases[] = {
       {0, {0}, {0}},
       {1, {7}, {1}},
       {1, {7}, {3}},
