@@ -1,0 +1,231 @@
+#include "run.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "init.h"
+#include "limits.h"
+#include "mem.h"
+#include "observed.h"
+
+/* Bookkeeping memory of a dry run: real, but only what is touched costs anything. */
+static const size_t BOOK_LIMIT = (size_t)256 << 20;
+enum { EVENTS_PER_LAYER = 128 };
+
+/* A run under way. */
+struct running {
+  const struct ab_run *run;
+  struct ab_arena slab, arena, book;
+  struct ab_mesh mesh;
+  struct ab_exec exec;
+  struct ab_side side;
+  struct ab_synthetic *data;
+};
+
+bool ab_run_is_engine(const struct ab_run *run) { return run->bundle && !run->bundle->train; }
+
+size_t ab_run_plan_bytes(const struct ab_run_plan *plan) { return plan->slab + plan->arena + plan->book; }
+
+ab_status ab_run_check_memory(const struct ab_run_plan *plan) {
+  ab_status status = ab_memory_require(ab_run_plan_bytes(plan), "this model", "");
+  if (status == AB_ENOMEM) return AB_FAIL(AB_ECONFIG, "%s", ab_status_message());
+  return status;
+}
+
+static int stages_of(const struct ab_config *config) { return config->pipelined ? (int)config->num_stages : 1; }
+
+static ab_status start(struct running *r, const struct ab_run *run, const struct ab_kernels *kernels) {
+  r->run = run;
+  AB_TRY(ab_mesh_init_local(&r->mesh, kernels, stages_of(run->config)));
+  if (run->mesh && !kernels->dry) r->mesh.ops = run->mesh;
+  if (!run->bundle) AB_TRY(ab_synthetic_new(&r->data, run->config));
+  r->exec = (struct ab_exec){
+      .kernels = kernels, .slab = &r->slab, .arena = &r->arena, .book = &r->book, .mesh = &r->mesh};
+  return AB_OK;
+}
+
+static void stop(struct running *r) {
+  ab_probe_free(r->exec.probe);
+  ab_synthetic_free(r->data);
+  ab_mesh_free(&r->mesh);
+  ab_arena_free(&r->slab);
+  ab_arena_free(&r->arena);
+  ab_arena_free(&r->book);
+}
+
+static ab_status batch_of(struct ab_batch *out, const struct running *r, int64_t step) {
+  if (r->run->bundle) AB_TRY(ab_bundle_batch(out, r->run->bundle, step));
+  else *out = ab_synthetic_batch(r->data);
+  return AB_OK;
+}
+
+static ab_status load(struct running *r) {
+  const struct ab_run *run = r->run;
+  if (r->exec.kernels->dry) return AB_OK;
+  if (run->bundle) AB_TRY(ab_bundle_load(run->bundle, &r->side, r->exec.kernels));
+  else AB_TRY(ab_init_weights(&r->side, run->config, r->exec.kernels));
+  if (run->loaded) AB_TRY(run->loaded(run->ctx, &r->side, r->exec.kernels));
+  return AB_OK;
+}
+
+static const struct ab_identity whole = {.microbatch = -1, .layer = -1};
+static const struct ab_where nowhere = {.iteration = -1, .stage = -1, .repeat = -1};
+
+/* What went through the doors in this step. */
+static ab_status count_doors(struct running *r) {
+  struct ab_ledger ledger = ab_mesh_ledger(&r->mesh);
+  struct ab_probe *probe = r->exec.probe;
+  AB_TRY(ab_probe_count(probe, "ring/messages", &whole, &nowhere, ledger.ring_messages));
+  AB_TRY(ab_probe_count(probe, "ring/bytes", &whole, &nowhere, ledger.ring_bytes));
+  AB_TRY(ab_probe_count(probe, "gather/calls", &whole, &nowhere, ledger.gathers));
+  AB_TRY(ab_probe_count(probe, "gather/bytes", &whole, &nowhere, ledger.gather_bytes));
+  ab_mesh_reset(&r->mesh);
+  return AB_OK;
+}
+
+static ab_status send_metrics(const struct ab_run *run, int step, const struct ab_metrics *metrics, bool updated) {
+  if (!run->metric) return AB_OK;
+  for (const struct ab_metric_field *field = ab_metric_fields; field->name; field++) {
+    bool of_update = field->offset == offsetof(struct ab_metrics, grad_norm) ||
+                     field->offset == offsetof(struct ab_metrics, learning_rate) ||
+                     field->offset == offsetof(struct ab_metrics, param_norm);
+    if (of_update && !updated) continue;
+    double value;
+    memcpy(&value, (const char *)metrics + field->offset, sizeof value);
+    AB_TRY(run->metric(run->metric_ctx, step, field->name, value));
+  }
+  return AB_OK;
+}
+
+static ab_status one_step(struct running *r, struct ab_trainer *trainer, int step) {
+  const struct ab_run *run = r->run;
+  bool train = !run->parameters;
+  struct ab_batch batch;
+  struct ab_metrics metrics;
+  trainer->step = step;
+  AB_TRY(batch_of(&batch, r, step));
+  if (!train && !r->exec.kernels->dry) AB_TRY(run->parameters(run->ctx, &r->side, r->exec.kernels, step));
+  AB_TRY(train ? ab_trainer_step(trainer, &batch, &metrics) : ab_trainer_measure(trainer, &batch, &metrics));
+  if (r->exec.kernels->dry) return AB_OK;
+  AB_TRY(count_doors(r));
+  AB_TRY(send_metrics(run, step, &metrics, train));
+  return AB_OK;
+}
+
+static ab_status train(struct running *r, int64_t steps) {
+  struct ab_trainer trainer;
+  const struct ab_model_ops *ops = r->run->route->model;
+  r->side.model_ops = ops;
+  AB_TRY(ops->create(&r->side.model, r->run->config, &r->exec));
+  AB_TRY(ab_trainer_init(&trainer, r->run->config, &r->exec, ops, r->side.model));
+  ab_status status = load(r);
+  for (int64_t step = 0; step < steps && status == AB_OK; step++) status = one_step(r, &trainer, (int)step);
+  ab_trainer_free(&trainer);
+  return status;
+}
+
+/* float32 values of a bundle as elements of the table's dtype. */
+static ab_status widen(void **out, struct running *r, const float *values, size_t count) {
+  const struct ab_kernels *k = r->exec.kernels;
+  AB_TRY(ab_arena_take(&r->arena, out, count, k->element));
+  if (k->dtype == AB_F32) k->copy(*out, values, count);
+  if (k->dtype != AB_F64 || k->dry) return AB_OK;
+  for (size_t i = 0; i < count; i++) ((double *)*out)[i] = (double)values[i];
+  return AB_OK;
+}
+
+static ab_status observe_gradients(struct running *r) {
+  struct ab_leaf_table table;
+  if (r->exec.kernels->dry) return AB_OK;
+  AB_TRY(ab_leaf_table_new(&table, r->run->config, r->exec.kernels, true));
+  ab_status status = ab_leaf_table_fill(&table, &r->side, AB_GRADS);
+  for (size_t i = 0; i < table.leaves && status == AB_OK; i++) {
+    struct ab_identity id = {.microbatch = -1, .layer = table.leaf[i].layer, .phase = AB_BACKWARD};
+    snprintf(id.tensor, sizeof id.tensor, "%s", table.leaf[i].param->name);
+    status = ab_probe_observe(r->exec.probe, &id, &nowhere, &table.leaf[i].view);
+  }
+  ab_leaf_table_free(&table);
+  return status;
+}
+
+static ab_status pass_through(struct running *r, struct ab_activations given) {
+  const struct ab_run *run = r->run;
+  const struct ab_kernels *k = r->exec.kernels;
+  const struct ab_pipeline_ops *ops = run->route->pipeline;
+  void *inputs, *other, *outputs, *d_inputs;
+  AB_TRY(widen(&inputs, r, given.inputs, given.count));
+  AB_TRY(widen(&other, r, given.other, given.count));
+  AB_TRY(ab_arena_take(&r->arena, &outputs, given.count, k->element));
+  AB_TRY(ab_arena_take(&r->arena, &d_inputs, given.count, k->element));
+  AB_TRY(ops->forward(r->side.pipeline, outputs, inputs, given.positions, given.segment_ids));
+  double loss = ab_output_loss(outputs, run->bundle->loss_kind, outputs, other, given.count, k);
+  AB_TRY(ops->backward(r->side.pipeline, d_inputs, outputs));
+  AB_TRY(observe_gradients(r));
+  if (k->dry) return AB_OK;
+  AB_TRY(count_doors(r));
+  if (run->metric && run->bundle->loss_kind != AB_LOSS_GIVEN) AB_TRY(run->metric(run->metric_ctx, 0, "loss", loss));
+  return AB_OK;
+}
+
+static ab_status differentiate(struct running *r) {
+  r->side.pipeline_ops = r->run->route->pipeline;
+  AB_TRY(r->side.pipeline_ops->create(&r->side.pipeline, r->run->config, &r->exec));
+  AB_TRY(load(r));
+  ab_probe_step(r->exec.probe, 0, 0);
+  size_t mark = ab_arena_mark(&r->arena), book = ab_arena_mark(&r->book);
+  AB_TRY(pass_through(r, ab_bundle_activations(r->run->bundle)));
+  ab_arena_release(&r->arena, mark);
+  ab_arena_release(&r->book, book);
+  return AB_OK;
+}
+
+static ab_status go(struct running *r, int64_t steps) {
+  return ab_run_is_engine(r->run) ? differentiate(r) : train(r, steps);
+}
+
+static ab_status plan_dry(struct running *r, const struct ab_run *run) {
+  ab_arena_init_measuring(&r->slab, "parameter");
+  ab_arena_init_measuring(&r->arena, "step");
+  AB_TRY(ab_arena_init(&r->book, "bookkeeping", BOOK_LIMIT));
+  AB_TRY(start(r, run, ab_kernels_dry(run->kernels->dtype)));
+  AB_TRY(go(r, 1));
+  return AB_OK;
+}
+
+ab_status ab_run_plan(struct ab_run_plan *out, const struct ab_run *run) {
+  struct running r = {0};
+  ab_status status = plan_dry(&r, run);
+  if (status == AB_OK) *out = (struct ab_run_plan){.slab = r.slab.high, .arena = r.arena.high, .book = r.book.high};
+  stop(&r);
+  return status;
+}
+
+/* Enough room that no observation of one iteration is ever lost. */
+static ab_status watch(struct running *r) {
+  const struct ab_run *run = r->run;
+  int stages = stages_of(run->config);
+  if (!run->probe) return AB_OK;
+  AB_TRY(ab_probe_new(&r->exec.probe, run->probe, run->probe_ctx, run->level, stages));
+  if (run->want) ab_probe_want(r->exec.probe, run->want, run->ctx);
+  size_t layers = (size_t)run->config->num_decoder_layers;
+  AB_TRY(ab_probe_reserve(r->exec.probe, EVENTS_PER_LAYER * (layers + 1), 0));
+  return AB_OK;
+}
+
+static ab_status run_real(struct running *r, const struct ab_run *run, const struct ab_run_plan *plan) {
+  AB_TRY(ab_arena_init(&r->slab, "parameter", plan->slab));
+  AB_TRY(ab_arena_init(&r->arena, "step", plan->arena));
+  AB_TRY(ab_arena_init(&r->book, "bookkeeping", plan->book));
+  AB_TRY(start(r, run, run->kernels));
+  AB_TRY(watch(r));
+  AB_TRY(go(r, run->steps));
+  return AB_OK;
+}
+
+ab_status ab_run_steps(const struct ab_run *run, const struct ab_run_plan *plan) {
+  struct running r = {0};
+  ab_status status = run_real(&r, run, plan);
+  stop(&r);
+  return status;
+}

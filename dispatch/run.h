@@ -1,0 +1,49 @@
+/* One side in this process: plans its memory by a dry run, builds it, loads its weights, and runs its steps.
+ *
+ * The hooks (mesh doors, loaded, a kernel table of the caller's) are how a test puts a fault into a run without touching an
+ * engine.
+ */
+#pragma once
+
+#include "bundle.h"
+#include "dispatch.h"
+#include "trainer.h"
+
+struct ab_run {
+  const struct ab_route *route;
+  const struct ab_kernels *kernels;
+  const struct ab_config *config;
+  const struct ab_bundle *bundle;   /* NULL: synthetic data, initial weights from init_weights_seed */
+  int64_t steps;                    /* of the config's schedule, at least 1; ignored for kind engine */
+  const struct ab_mesh_ops *mesh;   /* NULL: all stages here */
+  enum ab_level level;
+  bool (*want)(void *ctx, const struct ab_identity *id); /* whose values are delivered (level VALUES); NULL: all */
+
+  /* Called once when the weights are in place. NULL: nothing. */
+  ab_status (*loaded)(void *ctx, const struct ab_side *side, const struct ab_kernels *kernels);
+  /* Sets the parameters of `step`; the run then differentiates every step and never updates. NULL: train. */
+  ab_status (*parameters)(void *ctx, const struct ab_side *side, const struct ab_kernels *kernels, int step);
+  void *ctx;
+
+  /* Receives observations, counters and metrics. */
+  const struct ab_probe_ops *probe;
+  void *probe_ctx;
+  ab_status (*metric)(void *ctx, int step, const char *name, double value);
+  void *metric_ctx;
+};
+
+/* Bytes of one side, measured by the dry run; the same numbers then size the real one. */
+struct ab_run_plan {
+  size_t slab, arena, book;
+};
+size_t ab_run_plan_bytes(const struct ab_run_plan *plan);
+
+/* The dry run: every allocation of one step, no arithmetic, no tensor memory. */
+ab_status ab_run_plan(struct ab_run_plan *out, const struct ab_run *run);
+/* AB_ECONFIG with both numbers when the plan needs more than this process may have. */
+ab_status ab_run_check_memory(const struct ab_run_plan *plan);
+/* All steps. The plan is ab_run_plan's. */
+ab_status ab_run_steps(const struct ab_run *run, const struct ab_run_plan *plan);
+
+/* Batch rows of the data of a run against its config: kind engine runs the pipeline module alone. */
+bool ab_run_is_engine(const struct ab_run *run);

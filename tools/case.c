@@ -1,0 +1,102 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "file.h"
+#include "mem.h"
+#include "request.h"
+
+static ab_status join(char **out, const char *folder, const char *name) {
+  char path[4096];
+  if ((size_t)snprintf(path, sizeof path, "%s/%s", folder, name) >= sizeof path)
+    return AB_FAIL(AB_ECONFIG, "the path '%.100s...' is longer than %zu bytes", folder, sizeof path - 1);
+  return ab_mem_string(out, path);
+}
+
+/* "golden/main/" -> "main", "configs/main.yml" -> "main". */
+static ab_status name_of(char **out, const char *target) {
+  size_t end = strlen(target);
+  while (end > 1 && target[end - 1] == '/') end--;
+  size_t begin = end;
+  while (begin > 0 && target[begin - 1] != '/') begin--;
+  char name[256];
+  snprintf(name, sizeof name, "%.*s", (int)(end - begin < 200 ? end - begin : 200), target + begin);
+  char *dot = strrchr(name, '.');
+  if (dot && dot != name && strcmp(dot, ".yml") == 0) *dot = '\0';
+  return ab_mem_string(out, name);
+}
+
+static bool file_exists(const char *path) {
+  struct ab_file file;
+  if (ab_file_open(&file, path) != AB_OK) {
+    ab_status_clear();
+    return false;
+  }
+  ab_file_close(&file);
+  return true;
+}
+
+static ab_status find_golden(struct ab_case *c, const struct ab_request *request, bool folder) {
+  if (request->golden) return ab_mem_string(&c->golden_path, request->golden);
+  if (!folder) return AB_OK;
+  AB_TRY(join(&c->golden_path, request->target, "golden.json"));
+  if (file_exists(c->golden_path)) return AB_OK;
+  ab_mem_free(c->golden_path);
+  c->golden_path = NULL;
+  return AB_OK;
+}
+
+static ab_status load_config(struct ab_case *c, const struct ab_request *request, bool folder, bool bundle) {
+  char *path = NULL;
+  if (folder) AB_TRY(join(&path, request->target, "config.yml"));
+  struct ab_config_request wanted = {.file = folder ? path : request->target,
+                                     .overrides = request->overrides,
+                                     .override_count = request->override_count,
+                                     .ignore_environment = bundle,
+                                     .devices = request->devices};
+  ab_status status = ab_config_load(&c->config, &wanted);
+  ab_mem_free(path);
+  return status;
+}
+
+static ab_status count_steps(struct ab_case *c, const struct ab_request *request) {
+  int64_t most = c->bundle ? ab_bundle_steps(c->bundle) : c->config->steps;
+  c->steps = request->steps ? request->steps : most;
+  if (c->steps > most)
+    return AB_FAIL(AB_ECONFIG, "--steps is %ld; expected at most the %lld steps of the %s", request->steps, (long long)most,
+                   c->bundle ? "bundle" : "config");
+  return AB_OK;
+}
+
+static ab_status check_data(const struct ab_case *c) {
+  const char *type = ab_config_value(c->config, "dataset_type");
+  if (c->bundle || !type || strcmp(type, "synthetic") == 0) return AB_OK;
+  return AB_FAIL(AB_ECONFIG, "key 'dataset_type' is '%s'; expected synthetic (or a bundle with its own batch)", type);
+}
+
+static ab_status open_case(struct ab_case *c, const struct ab_request *request) {
+  bool folder = ab_folder_exists(request->target), bundle = folder && ab_bundle_is(request->target);
+  AB_TRY(name_of(&c->name, request->target));
+  if (request->numerics) AB_TRY(ab_numerics_find(&c->numerics, request->numerics));
+  AB_TRY(load_config(c, request, folder, bundle));
+  if (bundle) AB_TRY(ab_bundle_open(&c->bundle, request->target, c->config));
+  AB_TRY(find_golden(c, request, folder));
+  AB_TRY(check_data(c));
+  AB_TRY(count_steps(c, request));
+  return AB_OK;
+}
+
+ab_status ab_case_open(struct ab_case *out, const struct ab_request *request) {
+  struct ab_case c = {0};
+  ab_status status = open_case(&c, request);
+  if (status == AB_OK) *out = c;
+  else ab_case_close(&c);
+  return status;
+}
+
+void ab_case_close(struct ab_case *opened) {
+  ab_bundle_free(opened->bundle);
+  ab_config_free(opened->config);
+  ab_mem_free(opened->golden_path);
+  ab_mem_free(opened->name);
+  *opened = (struct ab_case){0};
+}

@@ -1,0 +1,85 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "expectation.h"
+#include "observed.h"
+
+/* Over all steps, microbatches and layers. */
+static int64_t total(const struct ab_recording *recording, const char *name, const struct ab_where *at) {
+  struct ab_identity any = {.step = -1, .accumulation = -1, .microbatch = -1, .layer = -1};
+  snprintf(any.tensor, sizeof any.tensor, "%s", name);
+  return ab_recording_count(recording, &any, at);
+}
+
+static ab_status wrong_count(const struct ab_recording *recording, const char *what, int64_t found, int64_t expected) {
+  return AB_FAIL(AB_EMISMATCH, "%s counted %lld %s, expected %lld", recording->name, (long long)found, what,
+                 (long long)expected);
+}
+
+static ab_status check_cells(const struct ab_recording *recording, const struct ab_config *config, int64_t steps) {
+  for (int r = 0; r < config->num_pipeline_repeats; r++) {
+    for (int s = 0; s < config->num_stages; s++) {
+      struct ab_where at = {.iteration = -1, .stage = s, .repeat = r, .bubble = false};
+      int64_t found = total(recording, AB_COUNT_EXECUTE, &at);
+      int64_t expected = steps * config->num_pipeline_microbatches;
+      char what[64];
+      snprintf(what, sizeof what, "executions of repeat %d, stage %d", r, s);
+      if (found != expected) return wrong_count(recording, what, found, expected);
+    }
+  }
+  return AB_OK;
+}
+
+ab_status ab_check_executions(const struct ab_recording *recording, const struct ab_case *c, bool layers) {
+  const struct ab_config *config = c->config;
+  bool engine = c->bundle && !c->bundle->train;
+  int64_t steps = engine ? 1 : c->steps, cells = 0, outside = config->num_decoder_layers;
+  if (config->pipelined) {
+    cells = config->num_pipeline_microbatches * config->num_pipeline_repeats * config->num_stages;
+    outside -= config->pipeline_parallel_layers;
+  }
+  if (engine) outside = 0;
+  if (layers) cells *= config->num_layers_per_pipeline_stage;
+  int64_t found = total(recording, AB_COUNT_EXECUTE, NULL), expected = steps * (cells + outside);
+  if (found != expected) return wrong_count(recording, layers ? "layer executions" : "executions", found, expected);
+  if (config->pipelined && !layers) AB_TRY(check_cells(recording, config, steps));
+  return AB_OK;
+}
+
+/* What two engines of one schedule must have in common. */
+static bool must_agree(const char *name) {
+  return strcmp(name, AB_COUNT_EXECUTE) == 0 || strncmp(name, AB_COUNT_RECOMPUTE, strlen(AB_COUNT_RECOMPUTE)) == 0 ||
+         strncmp(name, "ring/", 5) == 0 || strncmp(name, "gather/", 7) == 0;
+}
+
+enum { NAMES_MAX = 64 };
+
+/* The distinct counter names of a recording; there are a few dozen. */
+static size_t names_of(const char *name[NAMES_MAX], const struct ab_recording *recording) {
+  size_t names = 0;
+  for (size_t i = 0; i < recording->counters && names < NAMES_MAX; i++) {
+    size_t seen = 0;
+    while (seen < names && strcmp(name[seen], recording->counter[i].id.tensor) != 0) seen++;
+    if (seen == names) name[names++] = recording->counter[i].id.tensor;
+  }
+  return names;
+}
+
+static ab_status check_half(const struct ab_recording *a, const struct ab_recording *b) {
+  const char *name[NAMES_MAX];
+  size_t names = names_of(name, a);
+  for (size_t i = 0; i < names; i++) {
+    if (!must_agree(name[i])) continue;
+    int64_t here = total(a, name[i], NULL), there = total(b, name[i], NULL);
+    if (here != there)
+      return AB_FAIL(AB_EMISMATCH, "counter '%s' is %lld in %s and %lld in %s", name[i], (long long)here, a->name,
+                     (long long)there, b->name);
+  }
+  return AB_OK;
+}
+
+ab_status ab_check_same_counters(const struct ab_recording *a, const struct ab_recording *b) {
+  AB_TRY(check_half(a, b));
+  AB_TRY(check_half(b, a));
+  return AB_OK;
+}

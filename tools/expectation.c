@@ -1,0 +1,106 @@
+#include "expectation.h"
+
+#include <stdio.h>
+
+#include "optimizer.h"
+
+static bool is_engine(const struct ab_case *c) { return c->bundle && !c->bundle->train; }
+
+static void owe(struct ab_expected *e, enum ab_quantity quantity, size_t tensors, size_t elements) {
+  e->tensors[quantity] = tensors;
+  e->elements[quantity] = elements;
+}
+
+/* B x L x E of one whole-batch activation. */
+static size_t batch_elements(const struct ab_config *c) {
+  return (size_t)(c->micro_batch_size_to_train_on * c->max_target_length * c->emb_dim);
+}
+
+static ab_status owe_weights(struct ab_expected *e, const struct ab_case *c, size_t params_of_step) {
+  struct ab_inventory inventory;
+  size_t steps = is_engine(c) ? 1 : (size_t)c->steps;
+  AB_TRY(ab_inventory_new(&inventory, c->config, is_engine(c)));
+  owe(e, AB_Q_WEIGHT_GRADIENT, steps * inventory.rows, steps * inventory.elements);
+  owe(e, AB_Q_PARAMETER, steps * params_of_step * inventory.rows, steps * params_of_step * inventory.elements);
+  ab_inventory_free(&inventory);
+  return AB_OK;
+}
+
+/* Observed values of one layer on one call: its input and what its operators write, statistics and tables aside. */
+static void observed_slots(const struct ab_block *block, const struct ab_layer_dims *dims, size_t *tensors,
+                           size_t *elements) {
+  *tensors = *elements = 0;
+  for (int i = 0; i < block->slot_count; i++) {
+    if (block->slot[i].internal) continue;
+    ++*tensors;
+    *elements += block->slot[i].count(dims);
+  }
+}
+
+static void owe_activations(struct ab_expected *e, const struct ab_case *c) {
+  const struct ab_config *config = c->config;
+  struct ab_layer_dims whole = ab_layer_dims_of(config, config->micro_batch_size_to_train_on);
+  size_t steps = is_engine(c) ? 1 : (size_t)c->steps, tensors, elements;
+  size_t inside = config->pipelined ? (size_t)config->pipeline_parallel_layers : 0;
+  size_t outside = is_engine(c) ? 0 : (size_t)config->num_decoder_layers - inside;
+  size_t calls = inside * (size_t)(config->pipelined ? config->num_pipeline_microbatches : 0) + outside;
+  observed_slots(ab_block_find(config->decoder_block), &whole, &tensors, &elements);
+  owe(e, AB_Q_ACTIVATION, steps * calls * tensors, steps * (inside + outside) * elements);
+}
+
+/* The whole-batch values of observed.h. */
+static void owe_outputs(struct ab_expected *e, const struct ab_case *c) {
+  const struct ab_config *config = c->config;
+  size_t ble = batch_elements(config), steps = is_engine(c) ? 1 : (size_t)c->steps;
+  size_t blv = ble / (size_t)config->emb_dim * (size_t)config->vocab_size;
+  size_t ends = config->pipelined ? 2 : 0;
+  if (is_engine(c)) {
+    owe(e, AB_Q_OUTPUT, ends, ends * ble);
+    owe(e, AB_Q_INPUT_GRADIENT, ends, ends * ble);
+    return;
+  }
+  owe(e, AB_Q_OUTPUT, steps * (ends + 3), steps * ((ends + 2) * ble + blv));
+  owe(e, AB_Q_INPUT_GRADIENT, steps * (ends + 2), steps * ((ends + 1) * ble + blv));
+}
+
+static size_t metric_fields(void) {
+  size_t n = 0;
+  while (ab_metric_fields[n].name) n++;
+  return n;
+}
+
+/* Metrics that exist without an update: all but grad_norm, lr and param_norm. */
+enum { METRICS_OF_UPDATE = 3 };
+
+static void owe_metrics(struct ab_expected *e, const struct ab_case *c, bool updated) {
+  size_t steps = (size_t)c->steps, n = steps * (metric_fields() - (updated ? 0 : METRICS_OF_UPDATE));
+  if (is_engine(c)) n = c->bundle->loss_kind == AB_LOSS_GIVEN ? 0 : 1;
+  e->steps = is_engine(c) ? 1 : steps;
+  owe(e, AB_Q_METRIC, n, n);
+}
+
+ab_status ab_expect_sides(struct ab_expected *out, const struct ab_case *c) {
+  const struct ab_optimizer_rule *rule;
+  *out = ab_expected_none();
+  AB_TRY(ab_optimizer_find(&rule, c->config->opt_type));
+  AB_TRY(owe_weights(out, c, is_engine(c) ? 0 : 1 + (size_t)rule->moments));
+  owe_activations(out, c);
+  owe_outputs(out, c);
+  owe_metrics(out, c, true);
+  return AB_OK;
+}
+
+ab_status ab_expect_truth(struct ab_expected *out, const struct ab_case *c) {
+  *out = ab_expected_none();
+  AB_TRY(owe_weights(out, c, 0));
+  out->tensors[AB_Q_PARAMETER] = out->elements[AB_Q_PARAMETER] = AB_UNCOUNTED;
+  owe_metrics(out, c, false);
+  return AB_OK;
+}
+
+ab_status ab_expect_golden(struct ab_expected *out, const struct ab_case *c) {
+  *out = ab_expected_none();
+  AB_TRY(owe_weights(out, c, is_engine(c) ? 0 : 1));
+  owe_metrics(out, c, true);
+  return AB_OK;
+}

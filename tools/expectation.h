@@ -1,0 +1,18 @@
+/* What has to be compared, from config and parameter tables alone: never from a stream. */
+#pragma once
+
+#include "request.h"
+#include "verdict.h"
+
+/* What two trained (or, for bundles of kind engine, differentiated) sides owe each other over all steps of a case. */
+ab_status ab_expect_sides(struct ab_expected *out, const struct ab_case *c);
+/* What a side owes the float64 oracle, which differentiates each step at the side's own parameters. */
+ab_status ab_expect_truth(struct ab_expected *out, const struct ab_case *c);
+/* What a golden holds: metrics, gradients, parameters, and what enters and leaves the pipeline. */
+ab_status ab_expect_golden(struct ab_expected *out, const struct ab_case *c);
+
+/* Executed cells: the sum of "execute" and, per pipeline cell, every (repeat, stage) M times per step. AB_EMISMATCH names
+ * the first count that is not what the config asks for. layers: sides that count layers instead of cells (the oracle). */
+ab_status ab_check_executions(const struct ab_recording *recording, const struct ab_case *c, bool layers);
+/* Every counter of a is b's and the other way round. AB_EMISMATCH names the first that differs. */
+ab_status ab_check_same_counters(const struct ab_recording *a, const struct ab_recording *b);

@@ -1,0 +1,170 @@
+#include "judgement.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "file.h"
+#include "mem.h"
+
+enum { DEFAULT_TIMEOUT = 600 };
+
+void ab_judgement_trouble(struct ab_judgement *j, enum ab_exit exit, const char *sentence) {
+  if (!j->extra_sentence[0]) snprintf(j->extra_sentence, sizeof j->extra_sentence, "%s", sentence);
+  j->extra = ab_exit_fold(j->extra, exit);
+}
+
+ab_status ab_judgement_note(struct ab_judgement *j, const char *format, ...) {
+  char text[512];
+  va_list args;
+  if (j->notes == AB_NOTES_MAX) return AB_OK;
+  va_start(args, format);
+  vsnprintf(text, sizeof text, format, args);
+  va_end(args);
+  AB_TRY(ab_mem_string(&j->note[j->notes], text));
+  j->notes++;
+  return AB_OK;
+}
+
+static ab_status choose_b(struct ab_judgement *j) {
+  if (j->request.b) return ab_route_find(&j->b, j->request.b);
+  AB_TRY(ab_route_select(&j->b, j->opened.config));
+  if (j->b == j->a) AB_TRY(ab_route_find(&j->b, "nnx"));
+  if (j->b == j->a) AB_TRY(ab_route_find(&j->b, "linen"));
+  return AB_OK;
+}
+
+static ab_status choose_routes(struct ab_judgement *j) {
+  AB_TRY(ab_route_find(&j->a, j->request.a ? j->request.a : "linen"));
+  AB_TRY(choose_b(j));
+  if (j->a == j->b && !j->request.allow_same)
+    return AB_FAIL(AB_ECONFIG, "both sides are route '%s': nothing would be compared; --allow-same allows it", j->a->name);
+  return AB_OK;
+}
+
+static ab_status fits(struct ab_golden *golden, const struct ab_case *c) {
+  struct ab_pair_text *pairs;
+  size_t count;
+  AB_TRY(ab_config_pairs(&pairs, &count, c->config));
+  ab_status status = ab_golden_check_config(golden, pairs, count, c->golden_path);
+  ab_pairs_free(pairs, count);
+  return status;
+}
+
+/* A golden that cannot be used is exit 4, and nothing runs. */
+static void read_golden(struct ab_judgement *j) {
+  if (!j->opened.golden_path) return;
+  ab_status status = ab_golden_read(&j->golden, j->opened.golden_path);
+  if (status == AB_OK) status = fits(j->golden, &j->opened);
+  if (status == AB_OK) status = ab_golden_recording(&j->golden_recording, j->golden);
+  if (status != AB_OK) {
+    ab_judgement_trouble(j, AB_EXIT_GOLDEN, ab_status_message());
+    return;
+  }
+  j->fingerprints = true;
+  if (j->request.numerics) return;
+  j->request.numerics = j->golden->numerics;
+  if (ab_numerics_find(&j->opened.numerics, j->golden->numerics) != AB_OK)
+    ab_judgement_trouble(j, AB_EXIT_GOLDEN, ab_status_message());
+}
+
+static ab_status open_all(struct ab_judgement *j) {
+  AB_TRY(ab_case_open(&j->opened, &j->request));
+  AB_TRY(choose_routes(j));
+  read_golden(j);
+  AB_TRY(ab_mem_new(&j->side, AB_SIDES, sizeof *j->side));
+  AB_TRY(ab_request_case_arguments(&j->case_arguments, &j->request));
+  return AB_OK;
+}
+
+ab_status ab_judgement_open(struct ab_judgement *out, const struct ab_request *request) {
+  *out = (struct ab_judgement){.request = *request};
+  ab_status status = open_all(out);
+  if (status != AB_OK) ab_judgement_close(out);
+  return status;
+}
+
+static struct ab_side_order order(const struct ab_judgement *j, const char *label, const char *route) {
+  return (struct ab_side_order){.label = label,
+                                .route = route,
+                                .case_arguments = j->case_arguments,
+                                .scratch = j->scratch,
+                                .fingerprints = j->fingerprints,
+                                .timeout = j->request.timeout ? (double)j->request.timeout : DEFAULT_TIMEOUT};
+}
+
+/* Notes failures; true when the side can be judged. */
+static bool succeeded(struct ab_judgement *j, enum ab_side_place place) {
+  const struct ab_side_result *side = &j->side[place];
+  if (side->exit == AB_EXIT_EQUAL) return true;
+  if (side->exit == AB_EXIT_USAGE) {
+    ab_judgement_trouble(j, AB_EXIT_USAGE, side->reason);
+    return false;
+  }
+  j->failure[j->failures++] = (struct ab_side_failure){side->name, side->reason, side->last};
+  return false;
+}
+
+static bool is_f32(const struct ab_route *route) { return route->arithmetic == AB_ARITHMETIC_F32; }
+
+static ab_status run_others(struct ab_judgement *j) {
+  struct ab_side_order orders[3];
+  orders[0] = order(j, "b", j->b->name);
+  orders[1] = order(j, "oracle", "sequential");
+  orders[2] = order(j, "truth", "sequential64");
+  for (int i = 0; i < 2; i++) orders[i].against = &j->side[AB_SIDE_A];
+  if (is_f32(j->a)) orders[2].params_from = &j->side[AB_SIDE_A];
+  AB_TRY(ab_sides_run(&j->side[AB_SIDE_B], orders, 3));
+  bool all = true;
+  for (int place = AB_SIDE_B; place <= AB_SIDE_TRUTH; place++) all &= succeeded(j, (enum ab_side_place)place);
+  if (all) AB_TRY(ab_judge_all(j));
+  return AB_OK;
+}
+
+ab_status ab_judgement_run_oracle_at_a(struct ab_judgement *j) {
+  struct ab_side_order again = order(j, "oracle-at-a", "sequential");
+  again.params_from = &j->side[AB_SIDE_A];
+  AB_TRY(ab_sides_run(&j->side[AB_SIDE_ORACLE_AT_A], &again, 1));
+  succeeded(j, AB_SIDE_ORACLE_AT_A);
+  return AB_OK;
+}
+
+static ab_status run_sides(struct ab_judgement *j) {
+  struct ab_side_order first;
+  AB_TRY(ab_scratch_new(&j->scratch, NULL));
+  first = order(j, "a", j->a->name);
+  AB_TRY(ab_sides_run(&j->side[AB_SIDE_A], &first, 1));
+  if (succeeded(j, AB_SIDE_A)) AB_TRY(run_others(j));
+  return AB_OK;
+}
+
+/* Exit 4 for a golden that cannot be used, 5 for results that do not fit this run. */
+static void open_results(struct ab_judgement *j) {
+  if (j->opened.bundle) {
+    ab_status status = ab_reference_open(&j->reference, &j->opened);
+    bool other = status == AB_EMISMATCH || status == AB_ESHAPE;
+    if (status != AB_OK) ab_judgement_trouble(j, other ? AB_EXIT_INCOMPARABLE : AB_EXIT_GOLDEN, ab_status_message());
+  }
+}
+
+ab_status ab_judgement_run(struct ab_judgement *j) {
+  open_results(j);
+  if (j->extra == AB_EXIT_GOLDEN) return AB_OK;
+  ab_status status = run_sides(j);
+  if (j->scratch) ab_scratch_remove(j->scratch);
+  return status;
+}
+
+void ab_judgement_close(struct ab_judgement *j) {
+  for (size_t i = 0; i < j->verdicts; i++) ab_verdict_free(&j->verdict[i]);
+  for (size_t i = 0; i < j->notes; i++) ab_mem_free(j->note[i]);
+  if (j->side) ab_sides_free(j->side, AB_SIDES);
+  ab_mem_free(j->side);
+  ab_reference_close(j->reference);
+  ab_golden_free(j->golden);
+  ab_recording_free(j->golden_recording);
+  ab_case_close(&j->opened);
+  ab_mem_free(j->case_arguments);
+  ab_mem_free(j->scratch);
+  *j = (struct ab_judgement){0};
+}

@@ -1,0 +1,55 @@
+/* One comparison: runs the sides, judges them against each other, the oracle, MaxText's numbers and a golden, and reports.
+ *
+ * Order: A alone (it keeps all values), then B and both oracles at the same time: B and the float32 oracle keep only what
+ * differs from A; the float64 oracle differentiates every step at A's own parameters of that step.
+ */
+#pragma once
+
+#include "expectation.h"
+#include "reference.h"
+
+enum ab_side_place { AB_SIDE_A, AB_SIDE_B, AB_SIDE_ORACLE, AB_SIDE_TRUTH, AB_SIDE_ORACLE_AT_A, AB_SIDES };
+enum { AB_VERDICTS_MAX = 8, AB_NOTES_MAX = 16 };
+
+struct ab_judgement {
+  struct ab_request request; /* numerics as the golden asks when the user did not say */
+  struct ab_case opened;
+  const struct ab_route *a, *b;
+  bool fingerprints; /* for goldens */
+  char *scratch;
+  const char **case_arguments;
+  struct ab_side_result *side; /* [AB_SIDES]; a NULL recording: did not run */
+  struct ab_reference *reference;
+  struct ab_golden *golden;
+  struct ab_recording *golden_recording;
+  struct ab_verdict verdict[AB_VERDICTS_MAX];
+  size_t verdicts;
+  enum ab_cause cause;
+  struct ab_side_failure failure[AB_SIDES];
+  size_t failures;
+  char *note[AB_NOTES_MAX];
+  size_t notes;
+  enum ab_exit extra;
+  char extra_sentence[1024];
+};
+
+/* Opens the case and the routes. A failure is a user's mistake: exit 2. */
+ab_status ab_judgement_open(struct ab_judgement *out, const struct ab_request *request);
+/* Runs and judges; what goes wrong with a side, a golden or a count stands in the judgement, only the rest is a failure. */
+ab_status ab_judgement_run(struct ab_judgement *j);
+void ab_judgement_close(struct ab_judgement *j);
+
+/* Runs the f32 oracle at A's own parameters into AB_SIDE_ORACLE_AT_A. */
+ab_status ab_judgement_run_oracle_at_a(struct ab_judgement *j);
+/* verdicts.c: everything that is judged once the sides have run. */
+ab_status ab_judge_all(struct ab_judgement *j);
+/* The first trouble that is not a verdict stays; folded into the exit code. */
+void ab_judgement_trouble(struct ab_judgement *j, enum ab_exit exit, const char *sentence);
+ab_status ab_judgement_note(struct ab_judgement *j, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* --dump: what A produced, as a bundle in request.dump. The values must still be there (before close). */
+ab_status ab_judgement_dump(const struct ab_judgement *j);
+
+/* The config as golden pairs, sorted by key; freed by ab_pairs_free. */
+ab_status ab_config_pairs(struct ab_pair_text **out, size_t *count, const struct ab_config *config);
+void ab_pairs_free(struct ab_pair_text *pairs, size_t count);

@@ -1,0 +1,120 @@
+#include "kept.h"
+
+#include <string.h>
+
+#include "file.h"
+#include "mem.h"
+#include "observed.h"
+
+bool ab_kept(void *ctx, const struct ab_identity *id) {
+  (void)ctx;
+  enum ab_quantity quantity = ab_quantity_of(id);
+  if (quantity == AB_Q_WEIGHT_GRADIENT) return true;
+  if (quantity == AB_Q_PARAMETER) return strncmp(id->tensor, "mu/", 3) != 0 && strncmp(id->tensor, "nu/", 3) != 0;
+  return strcmp(id->tensor, AB_OBS_OUTPUTS) == 0 || strcmp(id->tensor, AB_OBS_D_INPUTS) == 0;
+}
+
+static size_t bytes_of(const struct ab_observation *observation) {
+  return (size_t)observation->summary.count * ab_dtype_size(observation->dtype);
+}
+
+static bool same_digest(const struct ab_summary *a, const struct ab_summary *b) {
+  return memcmp(a->digest, b->digest, sizeof a->digest) == 0;
+}
+
+/* Whether the side wrote the values of this kept tensor. */
+static bool stored(const struct ab_recording *against, const struct ab_observation *observation) {
+  const struct ab_recorded *other = against ? ab_recording_find(against, &observation->id) : NULL;
+  return !other || !same_digest(&other->observation.summary, &observation->summary);
+}
+
+static ab_status send_fingerprint(const struct ab_keeper *keeper, const struct ab_observation *observation,
+                                  const void *values) {
+  struct ab_view view = {.dtype = observation->dtype, .shape = observation->shape};
+  struct ab_fingerprint fingerprint;
+  memcpy(&view.data, &values, sizeof values);
+  ab_view_contiguous(&view);
+  ab_fingerprint(&fingerprint, &observation->id, &view, AB_FINGERPRINT_SEED);
+  return ab_stream_fingerprint(keeper->writer, &fingerprint);
+}
+
+static ab_status observe(void *ctx, const struct ab_observation *observation, const void *values) {
+  const struct ab_keeper *keeper = ctx;
+  AB_TRY(ab_stream_probe.observe(keeper->writer, observation, NULL));
+  if (values && keeper->fingerprints) AB_TRY(send_fingerprint(keeper, observation, values));
+  if (!values || keeper->fd < 0 || !stored(keeper->against, observation)) return AB_OK;
+  AB_TRY(ab_file_put(keeper->fd, values, bytes_of(observation), "the values file"));
+  return AB_OK;
+}
+
+static ab_status count(void *ctx, const char *name, const struct ab_identity *id, const struct ab_where *at,
+                       int64_t amount) {
+  const struct ab_keeper *keeper = ctx;
+  return ab_stream_probe.count(keeper->writer, name, id, at, amount);
+}
+
+const struct ab_probe_ops ab_keeper_probe = {.observe = observe, .count = count};
+
+struct ab_kept_values {
+  const struct ab_recording *recording, *against;
+  struct ab_kept_values *against_values;
+  struct ab_file file;
+  uint64_t *offset; /* by row of the recording; meaningful where stored */
+  unsigned char *buffer;
+  size_t room;
+};
+
+static ab_status lay_out(struct ab_kept_values *values) {
+  uint64_t offset = 0;
+  AB_TRY(ab_mem_new(&values->offset, values->recording->observations + 1, sizeof *values->offset));
+  for (size_t i = 0; i < values->recording->observations; i++) {
+    const struct ab_observation *observation = &values->recording->observation[i].observation;
+    values->offset[i] = offset;
+    if (ab_kept(NULL, &observation->id) && stored(values->against, observation)) offset += bytes_of(observation);
+  }
+  return AB_OK;
+}
+
+ab_status ab_kept_open(struct ab_kept_values **out, const struct ab_recording *recording, const char *path,
+                       const struct ab_recording *against, struct ab_kept_values *against_values) {
+  struct ab_kept_values *values;
+  AB_TRY(ab_mem_new(&values, 1, sizeof *values));
+  values->recording = recording;
+  values->against = against;
+  values->against_values = against_values;
+  ab_status status = ab_file_open(&values->file, path);
+  if (status == AB_OK) status = lay_out(values);
+  if (status != AB_OK) ab_kept_close(values);
+  AB_TRY(status);
+  *out = values;
+  return AB_OK;
+}
+
+void ab_kept_close(struct ab_kept_values *values) {
+  if (!values) return;
+  ab_file_close(&values->file);
+  ab_mem_free(values->offset);
+  ab_mem_free(values->buffer);
+  ab_mem_free(values);
+}
+
+static ab_status make_room(struct ab_kept_values *values, size_t bytes) {
+  if (bytes <= values->room) return AB_OK;
+  AB_TRY(ab_mem_resize(&values->buffer, bytes, 1));
+  values->room = bytes;
+  return AB_OK;
+}
+
+ab_status ab_kept_read(struct ab_kept_values *values, const struct ab_identity *id, struct ab_view *out) {
+  const struct ab_recorded *recorded = ab_recording_find(values->recording, id);
+  if (!recorded || !ab_kept(NULL, id)) return AB_FAIL(AB_ENOTFOUND, "the values of '%s' were not kept", id->tensor);
+  const struct ab_observation *observation = &recorded->observation;
+  if (!stored(values->against, observation)) return ab_kept_read(values->against_values, id, out);
+  size_t bytes = bytes_of(observation);
+  AB_TRY(make_room(values, bytes));
+  uint64_t offset = values->offset[recorded - values->recording->observation];
+  AB_TRY(ab_file_read_at(&values->file, values->buffer, bytes, offset));
+  *out = (struct ab_view){.dtype = observation->dtype, .shape = observation->shape, .data = values->buffer};
+  ab_view_contiguous(out);
+  return AB_OK;
+}

@@ -1,0 +1,53 @@
+#include <string.h>
+
+#include "judgement.h"
+#include "mem.h"
+
+/* The config on its way into pairs. */
+struct collector {
+  struct ab_pair_text *pair;
+  size_t count, room;
+  ab_status status;
+};
+
+/* Where a run writes and what it is called changes no number. */
+static bool changes_numbers(const char *key) {
+  return strcmp(key, "run_name") != 0 && strcmp(key, "base_output_directory") != 0;
+}
+
+static ab_status add(struct collector *c, const char *key, const char *value) {
+  if (c->count == c->room) {
+    AB_TRY(ab_mem_resize(&c->pair, 2 * c->room + 64, sizeof *c->pair));
+    c->room = 2 * c->room + 64;
+  }
+  AB_TRY(ab_mem_string(&c->pair[c->count].key, key));
+  c->count++;
+  AB_TRY(ab_mem_string(&c->pair[c->count - 1].value, value));
+  return AB_OK;
+}
+
+static void collect(void *ctx, const char *key, const char *value, const char *source) {
+  struct collector *c = ctx;
+  (void)source;
+  if (c->status == AB_OK && changes_numbers(key)) c->status = add(c, key, value);
+}
+
+ab_status ab_config_pairs(struct ab_pair_text **out, size_t *count, const struct ab_config *config) {
+  struct collector c = {0};
+  ab_config_each(config, collect, &c);
+  if (c.status != AB_OK) {
+    ab_pairs_free(c.pair, c.count);
+    return c.status;
+  }
+  *out = c.pair;
+  *count = c.count;
+  return AB_OK;
+}
+
+void ab_pairs_free(struct ab_pair_text *pairs, size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    ab_mem_free(pairs[i].key);
+    ab_mem_free(pairs[i].value);
+  }
+  ab_mem_free(pairs);
+}

@@ -1,0 +1,74 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "observed.h"
+#include "reference.h"
+
+/* Fills one stacked leaf from the side's kept values of every layer in it. */
+static ab_status restack(struct ab_tree *tree, const struct ab_layout *layout, const struct ab_inventory_row *row,
+                         const struct ab_side_result *side, int step, enum ab_phase phase) {
+  struct ab_identity id = {.step = step, .microbatch = -1, .layer = row->layer, .phase = phase};
+  struct ab_view from, to;
+  snprintf(id.tensor, sizeof id.tensor, "%s", row->param->name);
+  AB_TRY(ab_layout_view(&to, layout, tree, row->layer, row->param->name));
+  AB_TRY(ab_kept_read(side->values, &id, &from));
+  if (from.dtype != to.dtype)
+    return AB_FAIL(AB_EMISMATCH, "'%s' of %s is %s, expected %s: a bundle holds float32", id.tensor, side->name,
+                   ab_dtype_name(from.dtype), ab_dtype_name(to.dtype));
+  ab_view_unpack(&to, from.data);
+  return AB_OK;
+}
+
+static ab_status stacked(struct ab_tree **out, const struct ab_case *c, const struct ab_layout *layout,
+                         const struct ab_side_result *side, int step, enum ab_phase phase) {
+  struct ab_inventory inventory;
+  AB_TRY(ab_inventory_new(&inventory, c->config, c->bundle && !c->bundle->train));
+  ab_status status = ab_layout_tree(out, layout, AB_F32);
+  for (size_t i = 0; i < inventory.rows && status == AB_OK; i++)
+    status = restack(*out, layout, &inventory.row[i], side, step, phase);
+  ab_inventory_free(&inventory);
+  return status;
+}
+
+static ab_status put(struct ab_tree *tree, const char *path, const struct ab_side_result *side, const char *name,
+                     enum ab_phase phase) {
+  struct ab_identity id = {.microbatch = -1, .layer = -1, .phase = phase};
+  struct ab_tensor *tensor;
+  struct ab_view from;
+  snprintf(id.tensor, sizeof id.tensor, "%s", name);
+  AB_TRY(ab_kept_read(side->values, &id, &from));
+  AB_TRY(ab_tree_add(tree, path, from.dtype, &from.shape, &tensor));
+  memcpy(tensor->data, from.data, tensor->count * ab_dtype_size(tensor->dtype));
+  return AB_OK;
+}
+
+static ab_status fill(struct ab_produced *p, const struct ab_case *c, const struct ab_layout *layout,
+                      const struct ab_side_result *side) {
+  AB_TRY(stacked(&p->grads, c, layout, side, 0, AB_BACKWARD));
+  if (c->bundle && !c->bundle->train) {
+    AB_TRY(ab_tree_new(&p->outputs));
+    AB_TRY(put(p->outputs, "outputs", side, AB_OBS_OUTPUTS, AB_FORWARD));
+    AB_TRY(put(p->outputs, "d_inputs", side, AB_OBS_D_INPUTS, AB_BACKWARD));
+    return AB_OK;
+  }
+  AB_TRY(stacked(&p->params_step1, c, layout, side, 0, AB_UPDATE));
+  AB_TRY(stacked(&p->params_final, c, layout, side, (int)c->steps - 1, AB_UPDATE));
+  return AB_OK;
+}
+
+ab_status ab_produced_new(struct ab_produced *out, const struct ab_case *c, const struct ab_layout *layout,
+                          const struct ab_side_result *side) {
+  struct ab_produced produced = {0};
+  ab_status status = fill(&produced, c, layout, side);
+  if (status == AB_OK) *out = produced;
+  else ab_produced_free(&produced);
+  return status;
+}
+
+void ab_produced_free(struct ab_produced *produced) {
+  ab_tree_free(produced->grads);
+  ab_tree_free(produced->params_final);
+  ab_tree_free(produced->params_step1);
+  ab_tree_free(produced->outputs);
+  *produced = (struct ab_produced){0};
+}

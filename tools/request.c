@@ -1,0 +1,162 @@
+#include "request.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "file.h"
+#include "mem.h"
+#include "options.h"
+#include "side_mode.h"
+
+enum { OPTIONS = 24, CASE_ARGUMENTS = 8 };
+
+static const char usage[] =
+    "ab_compare: run two pipeline engines on one config, weights and batch, and say whether they are equal.\n"
+    "\n"
+    "  ab_compare configs/main.yml\n"
+    "  ab_compare configs/base.yml model_name=llama2-7b override_model_config=true base_emb_dim=128 ...\n"
+    "  ab_compare golden/circ_storage --a nnx --b sequential\n"
+    "\n"
+    "usage: ab_compare CONFIG.yml|CASE_DIR [key=value ...] [options]\n"
+    "A CASE_DIR holds config.yml and either golden.json or MaxText's weights, batch and results (a bundle).\n"
+    "\n"
+    "exit codes: 0 equal; 1 numeric difference; 2 usage, config or environment error, or an output could not be\n"
+    "written; 3 a side failed; 4 golden missing, stale or malformed; 5 not comparable; 6 self-test failed\n"
+    "\n";
+
+/* The one table: parsing, --help and side mode read it. */
+static void table(struct ab_option out[OPTIONS], struct ab_request *r) {
+  const struct ab_option rows[] = {
+      {.name = "a", .argument = "ROUTE", .help = "side A (default: linen)", .text = &r->a},
+      {.name = "b", .argument = "ROUTE", .help = "side B (default: the config's flags; nnx if that is A)", .text = &r->b},
+      {.name = "golden", .argument = "PATH", .help = "compare with this golden JSON too", .text = &r->golden},
+      {.name = "numerics", .argument = "fast|portable", .help = "OpenBLAS (default), or the same bits on every machine",
+       .text = &r->numerics},
+      {.name = "json", .argument = "FILE|-", .help = "write the report as JSON", .text = &r->json},
+      {.name = "dump", .argument = "DIR", .help = "write what A produced as a bundle", .text = &r->dump},
+      {.name = "steps", .argument = "N", .help = "run the first N steps of the schedule", .number = &r->steps},
+      {.name = "devices", .argument = "N", .help = "device count (default: product of the parallelism factors)",
+       .number = &r->devices},
+      {.name = "timeout", .argument = "S", .help = "seconds a side may take (default 600)", .number = &r->timeout},
+      {.name = "allow-same", .help = "let A and B be one route", .flag = &r->allow_same},
+      {.name = "list-routes", .help = "name every route and exit", .flag = &r->list_routes},
+      {.name = "verbose", .help = "print every config value, notes and all findings", .flag = &r->verbose},
+      {.name = "help", .help = "print this", .flag = &r->help},
+      {.name = "version", .help = "print version, compiler and BLAS", .flag = &r->version},
+      {.name = AB_SIDE_ROUTE, .argument = "ROUTE", .text = &r->side},
+      {.name = AB_SIDE_VALUES, .argument = "FILE", .text = &r->side_values},
+      {.name = AB_SIDE_AGAINST, .argument = "FILE", .text = &r->side_against},
+      {.name = AB_SIDE_FROM_STREAM, .argument = "FILE", .text = &r->side_from_stream},
+      {.name = AB_SIDE_FROM_VALUES, .argument = "FILE", .text = &r->side_from_values},
+      {.name = AB_SIDE_FINGERPRINT, .flag = &r->side_fingerprint},
+      {0}};
+  memcpy(out, rows, sizeof rows);
+}
+
+static ab_status sort_positional(struct ab_request *r, size_t count) {
+  r->target = count ? r->positional[0] : NULL;
+  if (r->target && strchr(r->target, '=') && !ab_folder_exists(r->target) && !strstr(r->target, ".yml"))
+    return AB_FAIL(AB_ECONFIG, "the first argument is '%.200s'; expected a CONFIG.yml or a CASE_DIR before key=value",
+                   r->target);
+  for (size_t i = 1; i < count; i++)
+    if (!strchr(r->positional[i], '='))
+      return AB_FAIL(AB_ECONFIG, "argument '%.200s' is not key=value", r->positional[i]);
+  r->overrides = r->positional + 1;
+  r->override_count = count ? count - 1 : 0;
+  return AB_OK;
+}
+
+static ab_status parse(struct ab_request *r, int argc, char **argv) {
+  struct ab_option options[OPTIONS];
+  size_t count;
+  table(options, r);
+  AB_TRY(ab_mem_new(&r->positional, (size_t)argc + 1, sizeof *r->positional));
+  AB_TRY(ab_options_parse(&(struct ab_command_line){usage, options}, argc, argv, r->positional, &count));
+  if (r->help || r->version || r->list_routes) return AB_OK;
+  AB_TRY(sort_positional(r, count));
+  if (!r->target) return AB_FAIL(AB_ECONFIG, "no CONFIG.yml or CASE_DIR was given; --help shows examples");
+  return AB_OK;
+}
+
+ab_status ab_request_parse(struct ab_request *out, int argc, char **argv) {
+  *out = (struct ab_request){0};
+  ab_status status = parse(out, argc, argv);
+  if (status != AB_OK) ab_request_free(out);
+  return status;
+}
+
+void ab_request_free(struct ab_request *request) {
+  ab_mem_free(request->positional);
+  request->positional = NULL;
+}
+
+void ab_request_help(FILE *out) {
+  struct ab_request none = {0};
+  struct ab_option options[OPTIONS];
+  table(options, &none);
+  ab_options_help(out, &(struct ab_command_line){usage, options});
+}
+
+/* --name value, with numbers printed into text kept behind the pointers. */
+static size_t put_number(const char **argv, size_t n, char (*text)[24], const char *name, long value) {
+  if (!value) return n;
+  snprintf(*text, sizeof *text, "%ld", value);
+  argv[n] = name;
+  argv[n + 1] = *text;
+  return n + 2;
+}
+
+ab_status ab_request_case_arguments(const char ***out, const struct ab_request *request) {
+  size_t pointers = request->override_count + CASE_ARGUMENTS, n = 0;
+  unsigned char *block;
+  AB_TRY(ab_mem_new(&block, pointers * sizeof(char *) + 2 * 24, 1));
+  const char **argv = (const char **)(void *)block;
+  char(*text)[24] = (char(*)[24])(block + pointers * sizeof(char *));
+  argv[n++] = request->target;
+  for (size_t i = 0; i < request->override_count; i++) argv[n++] = request->overrides[i];
+  n = put_number(argv, n, &text[0], "--steps", request->steps);
+  n = put_number(argv, n, &text[1], "--devices", request->devices);
+  if (request->numerics) {
+    argv[n++] = "--numerics";
+    argv[n++] = request->numerics;
+  }
+  *out = argv;
+  return AB_OK;
+}
+
+/* Appends one word, quoted for a shell where it needs it. */
+static size_t quote(char *out, size_t used, const char *word) {
+  bool plain = word[0] && strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%") == strlen(word);
+  if (used) out[used++] = ' ';
+  if (!plain) out[used++] = '\'';
+  for (const char *p = word; *p; p++) {
+    if (*p == '\'') {
+      memcpy(out + used, "'\\''", 4);
+      used += 4;
+    } else {
+      out[used++] = *p;
+    }
+  }
+  if (!plain) out[used++] = '\'';
+  return used;
+}
+
+ab_status ab_request_command(char **out, const struct ab_request *r) {
+  const char **argv;
+  AB_TRY(ab_request_case_arguments(&argv, r));
+  const char *named[] = {"--a", r->a, "--b", r->b, "--golden", r->golden};
+  size_t room = 64, used = 0;
+  for (size_t i = 0; argv[i]; i++) room += 4 * strlen(argv[i]) + 4;
+  for (size_t i = 0; i < 6; i += 2) room += named[i + 1] ? 4 * strlen(named[i + 1]) + 16 : 0;
+  char *line;
+  ab_status status = ab_mem_new(&line, room, 1);
+  if (status == AB_OK) {
+    used = quote(line, used, "ab_compare");
+    for (size_t i = 0; argv[i]; i++) used = quote(line, used, argv[i]);
+    for (size_t i = 0; i < 6; i += 2)
+      if (named[i + 1]) used = quote(line, quote(line, used, named[i]), named[i + 1]);
+    *out = line;
+  }
+  ab_mem_free(argv);
+  return status;
+}

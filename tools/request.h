@@ -1,0 +1,41 @@
+/* What a tool is asked to compare: the command line, opened. Parent and sides read the same arguments. */
+#pragma once
+
+#include "bundle.h"
+#include "dispatch.h"
+
+/* The command line as given; strings are argv's. */
+struct ab_request {
+  const char *target;           /* CONFIG.yml or CASE_DIR */
+  const char *const *overrides; /* key=value */
+  size_t override_count;
+  const char *a, *b, *golden, *numerics, *json, *dump;
+  long steps, devices, timeout; /* 0: not given */
+  bool allow_same, list_routes, verbose, help, version;
+  /* side mode */
+  const char *side, *side_values, *side_against, *side_from_stream, *side_from_values;
+  bool side_fingerprint;
+  const char **positional; /* owned */
+};
+
+/* AB_ECONFIG for a wrong command line. */
+ab_status ab_request_parse(struct ab_request *out, int argc, char **argv);
+void ab_request_free(struct ab_request *request);
+void ab_request_help(FILE *out);
+
+/* The arguments that make another process open the same case, NULL at the end; owned by the caller (one block). */
+ab_status ab_request_case_arguments(const char ***out, const struct ab_request *request);
+/* One shell line that repeats the run; owned by the caller. */
+ab_status ab_request_command(char **out, const struct ab_request *request);
+
+/* A case: config, and for a bundle its weights, batch and results. */
+struct ab_case {
+  struct ab_config *config;
+  struct ab_bundle *bundle;   /* NULL: a config file or a golden case */
+  char *golden_path;          /* --golden, or golden.json of the case directory; NULL: none */
+  char *name;                 /* last component of the target without ending */
+  enum ab_numerics numerics;  /* --numerics, or what the golden was made with */
+  int64_t steps;              /* to run */
+};
+ab_status ab_case_open(struct ab_case *out, const struct ab_request *request);
+void ab_case_close(struct ab_case *opened);

@@ -1,0 +1,166 @@
+#include "side_mode.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "file.h"
+#include "kept.h"
+#include "mem.h"
+#include "process.h"
+#include "run.h"
+#include "version.h"
+
+/* Everything one side holds. */
+struct side {
+  const struct ab_request *request;
+  struct ab_case opened;
+  const struct ab_route *route;
+  struct ab_stream_writer *writer;
+  struct ab_recording *against, *from;
+  struct ab_kept_values *from_values;
+  struct ab_keeper keeper;
+};
+
+static ab_status read_stream(struct ab_recording **out, const char *path) {
+  struct ab_stream_reader *reader;
+  struct ab_file file;
+  AB_TRY(ab_recording_new(out, path));
+  AB_TRY(ab_stream_reader_new(&reader, &ab_recording_handler, *out));
+  ab_status status = ab_file_open(&file, path);
+  if (status == AB_OK) {
+    status = ab_stream_read(reader, file.fd);
+    ab_file_close(&file);
+  }
+  ab_stream_reader_free(reader);
+  return status;
+}
+
+static ab_status open_values(struct side *side) {
+  const struct ab_request *request = side->request;
+  side->keeper = (struct ab_keeper){.writer = side->writer, .fd = -1, .fingerprints = request->side_fingerprint};
+  if (request->side_against) AB_TRY(read_stream(&side->against, request->side_against));
+  side->keeper.against = side->against;
+  if (request->side_from_stream) {
+    AB_TRY(read_stream(&side->from, request->side_from_stream));
+    AB_TRY(ab_kept_open(&side->from_values, side->from, request->side_from_values, NULL, NULL));
+  }
+  if (!request->side_values) return AB_OK;
+  side->keeper.fd = open(request->side_values, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (side->keeper.fd < 0) return AB_FAIL(AB_EIO, "cannot write '%s'", request->side_values);
+  return AB_OK;
+}
+
+/* Parameters before `step` of the side that this one follows: those after its step - 1. Step 0 has the initial ones. */
+static ab_status follow(void *ctx, const struct ab_side *target, const struct ab_kernels *kernels, int step) {
+  struct side *side = ctx;
+  struct ab_leaf_table table;
+  struct ab_leaf_values buffer;
+  if (step == 0) return AB_OK;
+  AB_TRY(ab_leaf_table_new(&table, side->opened.config, kernels, false));
+  AB_TRY(ab_leaf_table_fill(&table, target, AB_PARAMS));
+  AB_TRY(ab_leaf_values_new(&buffer, &table));
+  ab_status status = AB_OK;
+  for (size_t i = 0; i < table.leaves && status == AB_OK; i++) {
+    struct ab_identity id = {.step = step - 1, .microbatch = -1, .layer = table.leaf[i].layer, .phase = AB_UPDATE};
+    struct ab_view view;
+    snprintf(id.tensor, sizeof id.tensor, "%s", table.leaf[i].param->name);
+    status = ab_kept_read(side->from_values, &id, &view);
+    if (status != AB_OK) break;
+    memcpy(buffer.values, view.data, table.leaf[i].count * sizeof *buffer.values);
+    ab_leaf_set(&table.leaf[i], &buffer, kernels);
+  }
+  ab_leaf_values_free(&buffer);
+  ab_leaf_table_free(&table);
+  return status;
+}
+
+static ab_status send_metric(void *ctx, int step, const char *name, double value) {
+  struct side *side = ctx;
+  struct ab_metric metric = {.step = step, .value = value, .f32 = side->route->arithmetic == AB_ARITHMETIC_F32};
+  snprintf(metric.name, sizeof metric.name, "%s", name);
+  return ab_stream_metric(side->writer, &metric);
+}
+
+static struct ab_run run_of(struct side *side, const struct ab_kernels *kernels) {
+  return (struct ab_run){.route = side->route,
+                         .kernels = kernels,
+                         .config = side->opened.config,
+                         .bundle = side->opened.bundle,
+                         .steps = side->opened.steps,
+                         .level = AB_LEVEL_VALUES,
+                         .want = ab_kept,
+                         .parameters = side->from ? follow : NULL,
+                         .ctx = side,
+                         .probe = &ab_keeper_probe,
+                         .probe_ctx = &side->keeper,
+                         .metric = send_metric,
+                         .metric_ctx = side};
+}
+
+static ab_status work(struct side *side) {
+  struct ab_run_plan plan;
+  AB_TRY(ab_case_open(&side->opened, side->request));
+  const struct ab_kernels *kernels = ab_route_kernels(side->route, side->opened.numerics);
+  AB_TRY(open_values(side));
+  struct ab_run run = run_of(side, kernels);
+  AB_TRY(ab_run_plan(&plan, &run));
+  AB_TRY(ab_stream_plan(side->writer, ab_run_plan_bytes(&plan)));
+  AB_TRY(ab_run_check_memory(&plan));
+  AB_TRY(ab_float_environment());
+  AB_TRY(ab_kernels_self_test(kernels));
+  AB_TRY(ab_run_steps(&run, &plan));
+  AB_TRY(ab_float_environment());
+  AB_TRY(ab_stream_end(side->writer));
+  return AB_OK;
+}
+
+static void close_side(struct side *side) {
+  if (side->keeper.fd > 2) close(side->keeper.fd);
+  ab_kept_close(side->from_values);
+  ab_recording_free(side->against);
+  ab_recording_free(side->from);
+  ab_case_close(&side->opened);
+  ab_stream_writer_free(side->writer);
+}
+
+static const char *kernels_name(const struct side *side) {
+  enum ab_numerics numerics = AB_NUMERICS_FAST;
+  if (side->request->numerics && ab_numerics_find(&numerics, side->request->numerics) != AB_OK) return "unknown";
+  return ab_route_kernels(side->route, numerics)->name;
+}
+
+static ab_status begin(struct side *side, const struct ab_request *request) {
+  char header[1024];
+  side->request = request;
+  side->keeper.fd = -1;
+  AB_TRY(ab_process_die_with_parent());
+  signal(SIGPIPE, SIG_IGN);
+  AB_TRY(ab_route_find(&side->route, request->side));
+  ab_version_side_header(header, sizeof header, side->route->name, kernels_name(side));
+  AB_TRY(ab_stream_writer_new(&side->writer, AB_SIDE_FD, header));
+  return AB_OK;
+}
+
+/* A user's mistake and a refusal of memory leave with AB_ECONFIG: the parent gives them exit code 2. */
+static ab_status as_input_error(ab_status status, bool opened) {
+  return !opened && (status == AB_EFORMAT || status == AB_ESHAPE || status == AB_EIO || status == AB_ENOTFOUND ||
+                     status == AB_EMISMATCH) ? AB_ECONFIG : status;
+}
+
+int ab_side_main(const struct ab_request *request) {
+  struct side side = {0};
+  ab_status status = begin(&side, request);
+  if (status == AB_OK) status = work(&side);
+  if (status != AB_OK && side.writer) {
+    ab_status code = as_input_error(status, side.opened.config != NULL);
+    ab_stream_error(side.writer, code, ab_status_message(), ab_status_trace());
+  } else if (status != AB_OK) {
+    fprintf(stderr, "%s\n", ab_status_message());
+  }
+  close_side(&side);
+  return status == AB_OK ? AB_EXIT_EQUAL : AB_EXIT_SIDE;
+}

@@ -1,0 +1,18 @@
+/* The side mode of ab_compare: what the parent spawns. Not for people: it is left out of --help. */
+#pragma once
+
+#include "request.h"
+
+/* Option names, without dashes. */
+#define AB_SIDE_ROUTE "side"                    /* route to run */
+#define AB_SIDE_VALUES "side-values"            /* file for kept values */
+#define AB_SIDE_AGAINST "side-against"          /* stream of the side to keep differences from */
+#define AB_SIDE_FROM_STREAM "side-params-stream" /* stream and values of the side whose parameters to use */
+#define AB_SIDE_FROM_VALUES "side-params-values"
+#define AB_SIDE_FINGERPRINT "side-fingerprint"  /* send fingerprints of kept tensors (goldens) */
+
+/* The stream's descriptor in a side. */
+enum { AB_SIDE_FD = 3 };
+
+/* Runs request->side and streams it; the process's exit code. */
+int ab_side_main(const struct ab_request *request);

@@ -1,0 +1,180 @@
+#include "sides.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "file.h"
+#include "kernels.h"
+#include "mem.h"
+#include "side_mode.h"
+
+enum { ARGUMENTS_MAX = 24 };
+
+/* One running side: what its stream is fed to. */
+struct listener {
+  struct ab_side_result *result;
+  struct ab_stream_reader *reader;
+  int copy; /* the stream as it came, for sides that run against this one */
+  const char **argv;
+  const char *environment[5];
+  char core[64];
+};
+
+static void fail(struct ab_side_result *result, enum ab_exit exit, const char *reason) {
+  result->exit = exit;
+  snprintf(result->reason, sizeof result->reason, "%s", reason);
+}
+
+static ab_status take(void *ctx, const void *bytes, size_t count) {
+  struct listener *listener = ctx;
+  AB_TRY(ab_file_put(listener->copy, bytes, count, "the copy of a stream"));
+  ab_status status = ab_stream_feed(listener->reader, bytes, count);
+  if (status != AB_OK) fail(listener->result, AB_EXIT_SIDE, ab_status_message());
+  return status;
+}
+
+static ab_status path_in(char **out, const char *folder, const char *label, const char *ending) {
+  char path[4096];
+  snprintf(path, sizeof path, "%s/%s.%s", folder, label, ending);
+  return ab_mem_string(out, path);
+}
+
+static size_t put(const char **argv, size_t n, const char *name, const char *value) {
+  if (!value) return n;
+  argv[n] = name;
+  argv[n + 1] = value;
+  return n + 2;
+}
+
+/* argv[0] --side ROUTE ... case arguments. */
+static ab_status arguments(struct listener *listener, const struct ab_side_order *order) {
+  size_t given = 0, n = 0;
+  while (order->case_arguments[given]) given++;
+  AB_TRY(ab_mem_new(&listener->argv, given + ARGUMENTS_MAX, sizeof *listener->argv));
+  const struct ab_side_result *against = order->against, *from = order->params_from;
+  listener->argv[n++] = "ab_compare";
+  n = put(listener->argv, n, "--" AB_SIDE_ROUTE, order->route);
+  n = put(listener->argv, n, "--" AB_SIDE_VALUES, listener->result->values_path);
+  n = put(listener->argv, n, "--" AB_SIDE_AGAINST, against ? against->stream_path : NULL);
+  n = put(listener->argv, n, "--" AB_SIDE_FROM_STREAM, from ? from->stream_path : NULL);
+  n = put(listener->argv, n, "--" AB_SIDE_FROM_VALUES, from ? from->values_path : NULL);
+  if (order->fingerprints) listener->argv[n++] = "--" AB_SIDE_FINGERPRINT;
+  memcpy(listener->argv + n, order->case_arguments, given * sizeof *listener->argv);
+  return AB_OK;
+}
+
+/* Workers are the threads: each calls a one-thread BLAS; idle workers must not spin beside another side. */
+static void environment(struct listener *listener) {
+  size_t n = 0;
+  const char *core = ab_blas_core_wanted();
+  listener->environment[n++] = "OPENBLAS_NUM_THREADS=1";
+  if (!getenv("OMP_WAIT_POLICY")) listener->environment[n++] = "OMP_WAIT_POLICY=passive";
+  if (core && !getenv("OPENBLAS_CORETYPE")) {
+    snprintf(listener->core, sizeof listener->core, "OPENBLAS_CORETYPE=%s", core);
+    listener->environment[n++] = listener->core;
+  }
+  listener->environment[n] = NULL;
+}
+
+static ab_status prepare(struct listener *listener, struct ab_side_result *result, const struct ab_side_order *order) {
+  snprintf(result->name, sizeof result->name, "%s (%s)", order->label, order->route);
+  listener->result = result;
+  listener->copy = -1;
+  AB_TRY(ab_recording_new(&result->recording, order->route));
+  AB_TRY(path_in(&result->stream_path, order->scratch, order->label, "stream"));
+  AB_TRY(path_in(&result->values_path, order->scratch, order->label, "values"));
+  AB_TRY(ab_stream_reader_new(&listener->reader, &ab_recording_handler, result->recording));
+  AB_TRY(arguments(listener, order));
+  environment(listener);
+  listener->copy = open(result->stream_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (listener->copy < 0) return AB_FAIL(AB_EIO, "cannot write '%s'", result->stream_path);
+  return AB_OK;
+}
+
+static struct ab_process_spec specification(struct listener *listener, const struct ab_side_order *order) {
+  return (struct ab_process_spec){.name = listener->result->name,
+                                  .program = "/proc/self/exe",
+                                  .arguments = listener->argv,
+                                  .environment = listener->environment,
+                                  .stream_fd = AB_SIDE_FD,
+                                  .timeout = order->timeout,
+                                  .take = take,
+                                  .ctx = listener};
+}
+
+/* How its process ended, else the side's own sentence, else what its stream lacks. */
+static void conclude(struct listener *listener, ab_status finish) {
+  struct ab_side_result *result = listener->result;
+  const struct ab_recording *recording = result->recording;
+  ab_recording_last(result->last, recording);
+  if (result->exit != AB_EXIT_EQUAL) return; /* the stream was damaged, and we ended the side */
+  if (result->process.timed_out || result->process.signal) {
+    char how[128], reason[sizeof result->reason];
+    ab_process_print(how, sizeof how, &result->process);
+    snprintf(reason, sizeof reason, "%s%s%.900s", how, result->process.tail_size ? ": " : "", result->process.tail);
+    fail(result, AB_EXIT_SIDE, reason);
+  } else if (recording->error != AB_OK) {
+    enum ab_exit exit = recording->error == AB_ECONFIG ? AB_EXIT_USAGE : AB_EXIT_SIDE;
+    fail(result, exit, recording->error_sentence);
+  } else if (finish != AB_OK) {
+    fail(result, AB_EXIT_SIDE, ab_status_message());
+  } else if (ab_process_check(&result->process, result->name) != AB_OK) {
+    fail(result, AB_EXIT_SIDE, ab_status_message());
+  }
+}
+
+static ab_status open_values(struct ab_side_result *result, const struct ab_side_order *order) {
+  const struct ab_side_result *against = order->against;
+  return ab_kept_open(&result->values, result->recording, result->values_path, against ? against->recording : NULL,
+                      against ? against->values : NULL);
+}
+
+static void release(struct listener *listener) {
+  if (listener->copy >= 0) close(listener->copy);
+  ab_stream_reader_free(listener->reader);
+  ab_mem_free(listener->argv);
+}
+
+static ab_status run(struct listener *listeners, struct ab_process_spec *specs, struct ab_side_result *out,
+                     const struct ab_side_order *orders, size_t count) {
+  struct ab_process_result *ends;
+  for (size_t i = 0; i < count; i++) {
+    AB_TRY(prepare(&listeners[i], &out[i], &orders[i]));
+    specs[i] = specification(&listeners[i], &orders[i]);
+  }
+  AB_TRY(ab_mem_new(&ends, count, sizeof *ends));
+  ab_status status = ab_process_run_all(ends, specs, count);
+  for (size_t i = 0; i < count; i++) out[i].process = ends[i];
+  ab_mem_free(ends);
+  if (status == AB_ECOMM || status == AB_EIO) return status;
+  for (size_t i = 0; i < count; i++) {
+    conclude(&listeners[i], ab_stream_finish(listeners[i].reader));
+    if (out[i].exit == AB_EXIT_EQUAL) AB_TRY(open_values(&out[i], &orders[i]));
+  }
+  return AB_OK;
+}
+
+ab_status ab_sides_run(struct ab_side_result *out, const struct ab_side_order *orders, size_t count) {
+  struct listener *listeners = NULL;
+  struct ab_process_spec *specs = NULL;
+  memset(out, 0, count * sizeof *out);
+  AB_TRY(ab_mem_new(&listeners, count, sizeof *listeners));
+  ab_status status = ab_mem_new(&specs, count, sizeof *specs);
+  if (status == AB_OK) status = run(listeners, specs, out, orders, count);
+  for (size_t i = 0; i < count; i++) release(&listeners[i]);
+  ab_mem_free(listeners);
+  ab_mem_free(specs);
+  return status;
+}
+
+void ab_sides_free(struct ab_side_result *results, size_t count) {
+  for (size_t i = count; i-- > 0;) {
+    ab_kept_close(results[i].values);
+    ab_recording_free(results[i].recording);
+    ab_mem_free(results[i].stream_path);
+    ab_mem_free(results[i].values_path);
+  }
+}

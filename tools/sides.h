@@ -1,0 +1,34 @@
+/* The parent's end of the sides: spawns each as a program, takes in its stream, and says how it ended. */
+#pragma once
+
+#include "kept.h"
+#include "process.h"
+#include "report.h"
+
+/* What to run: this program again in its side mode. */
+struct ab_side_order {
+  const char *label;                 /* "a", "b", "oracle": names its files and its sentences */
+  const char *route;                 /* "linen" */
+  const char *const *case_arguments; /* CONFIG key=value ... and the options that shape the run, NULL at the end */
+  const char *scratch;               /* folder for values and stream */
+  const struct ab_side_result *against;     /* keep values only where they differ from this one; NULL: keep all */
+  const struct ab_side_result *params_from; /* take the parameters of every step from this one and only differentiate */
+  bool fingerprints;                 /* send fingerprints of the kept tensors */
+  double timeout;                    /* seconds; 0: none */
+};
+
+struct ab_side_result {
+  char name[64];        /* "a (linen)" */
+  struct ab_recording *recording;
+  struct ab_kept_values *values; /* NULL when it failed */
+  char *stream_path, *values_path;
+  struct ab_process_result process;
+  enum ab_exit exit;    /* EQUAL: complete; USAGE: it refused its inputs; SIDE: it failed */
+  char reason[1400];    /* a sentence unless complete */
+  char last[AB_IDENTITY_TEXT];
+};
+
+/* Runs `count` sides at the same time. AB_OK whenever they could be started: look at each result's exit. Results are
+ * released with ab_sides_free, whatever is returned. */
+ab_status ab_sides_run(struct ab_side_result *out, const struct ab_side_order *orders, size_t count);
+void ab_sides_free(struct ab_side_result *results, size_t count);

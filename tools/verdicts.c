@@ -1,0 +1,174 @@
+#include <math.h>
+
+#include "judgement.h"
+#include "observed.h"
+
+/* Values of two sides for one comparison. */
+struct pair_values {
+  const struct ab_side_result *side[2];
+};
+
+static ab_status values(void *ctx, int side, const struct ab_observation *observation, struct ab_view *out) {
+  const struct pair_values *pair = ctx;
+  return ab_kept_read(pair->side[side]->values, &observation->id, out);
+}
+
+static struct ab_side_result *ran(struct ab_judgement *j, enum ab_side_place place) {
+  return j->side[place].values ? &j->side[place] : NULL;
+}
+
+/* The f32 oracle at A's parameters, and its distance to the f64 one: what an uncalibrated bound is made of. */
+struct own_distance {
+  const struct ab_side_result *oracle, *truth;
+};
+
+static double metric_distance(const struct own_distance *own, const struct ab_identity *id) {
+  const struct ab_recorded_metric *a = ab_recording_metric(own->oracle->recording, id->step, id->tensor);
+  const struct ab_recorded_metric *b = ab_recording_metric(own->truth->recording, id->step, id->tensor);
+  if (!a || !b || b->metric.value == 0) return -1;
+  return fabs(a->metric.value - b->metric.value) / fabs(b->metric.value);
+}
+
+static double tensor_distance(const struct own_distance *own, const struct ab_identity *id) {
+  struct ab_view a, b;
+  struct ab_difference difference;
+  ab_status status = ab_kept_read(own->oracle->values, id, &a);
+  if (status == AB_OK) status = ab_kept_read(own->truth->values, id, &b);
+  if (status == AB_OK) status = ab_difference(&difference, &a, &b);
+  if (status == AB_OK) return difference.rel_l2;
+  ab_status_clear();
+  return -1;
+}
+
+static void bounds(void *ctx, const struct ab_identity *id, double *given, double *own) {
+  (void)given;
+  bool metric = ab_recording_metric(((struct own_distance *)ctx)->truth->recording, id->step, id->tensor) != NULL;
+  *own = metric && id->layer < 0 ? metric_distance(ctx, id) : tensor_distance(ctx, id);
+}
+
+static ab_status add(struct ab_judgement *j, const struct ab_comparison *c) {
+  AB_TRY(ab_verdict(&j->verdict[j->verdicts], c));
+  j->verdicts++;
+  return AB_OK;
+}
+
+static enum ab_pair pair_of(const struct ab_route *a, const struct ab_route *b) {
+  if (a->arithmetic != b->arithmetic) return AB_PAIR_MIXED;
+  return a->arithmetic == AB_ARITHMETIC_F64 ? AB_PAIR_F64 : AB_PAIR_SAME;
+}
+
+/* What two sides of different arithmetic have in common and both keep. */
+static unsigned common_quantities(enum ab_pair pair, bool engine) {
+  unsigned kept = 1u << AB_Q_METRIC | 1u << AB_Q_WEIGHT_GRADIENT;
+  if (engine) kept |= 1u << AB_Q_OUTPUT | 1u << AB_Q_INPUT_GRADIENT;
+  return pair == AB_PAIR_SAME ? AB_Q_ALL : kept;
+}
+
+static ab_status judge_pair(struct ab_judgement *j, const struct ab_side_result *a, const struct ab_side_result *b,
+                            enum ab_pair pair, const struct ab_expected *expected, struct own_distance *own) {
+  struct pair_values sides = {{a, b}};
+  bool engine = j->opened.bundle && !j->opened.bundle->train;
+  struct ab_comparison c = {.a = a->recording,
+                            .b = b->recording,
+                            .pair = pair,
+                            .quantities = common_quantities(pair, engine),
+                            .partial = pair == AB_PAIR_MIXED,
+                            .retyped = pair == AB_PAIR_MIXED,
+                            .expected = *expected,
+                            .values = values,
+                            .values_ctx = &sides,
+                            .bounds = own && own->oracle && own->truth ? bounds : NULL,
+                            .bounds_ctx = own};
+  return add(j, &c);
+}
+
+/* The f32 oracle at A's parameters is the free one as long as both agree; otherwise it runs again there. */
+static ab_status own_of(struct own_distance *own, struct ab_judgement *j, const struct ab_verdict *against_oracle) {
+  own->truth = ran(j, AB_SIDE_TRUTH);
+  own->oracle = ran(j, AB_SIDE_ORACLE);
+  if (against_oracle->exit == AB_EXIT_EQUAL) return AB_OK;
+  AB_TRY(ab_judgement_run_oracle_at_a(j));
+  own->oracle = ran(j, AB_SIDE_ORACLE_AT_A);
+  return AB_OK;
+}
+
+/* A, and B where it is not A bit for bit, against the oracles. Verdicts 1 (A) and 2 (B) are the ones that decide who is
+ * wrong. */
+static ab_status judge_truth(struct ab_judgement *j, const struct ab_expected *sides) {
+  const struct ab_side_result *a = ran(j, AB_SIDE_A), *b = ran(j, AB_SIDE_B), *oracle = ran(j, AB_SIDE_ORACLE),
+                              *truth = ran(j, AB_SIDE_TRUTH);
+  bool a32 = j->a->arithmetic == AB_ARITHMETIC_F32, b32 = j->b->arithmetic == AB_ARITHMETIC_F32;
+  struct own_distance own = {0};
+  struct ab_expected owed;
+  AB_TRY(ab_expect_truth(&owed, &j->opened));
+  AB_TRY(judge_pair(j, a, a32 ? oracle : truth, a32 ? AB_PAIR_SAME : AB_PAIR_F64, a32 ? sides : &owed, NULL));
+  AB_TRY(judge_pair(j, b, b32 ? oracle : truth, b32 ? AB_PAIR_SAME : AB_PAIR_F64, b32 ? sides : &owed, NULL));
+  j->cause = ab_cause_of(&j->verdict[0], &j->verdict[1], &j->verdict[2]);
+  if (!a32) return AB_OK;
+  AB_TRY(own_of(&own, j, &j->verdict[1]));
+  AB_TRY(judge_pair(j, a, truth, AB_PAIR_MIXED, &owed, &own));
+  return AB_OK;
+}
+
+static ab_status judge_reference(struct ab_judgement *j) {
+  size_t first = j->verdicts;
+  if (!j->reference) return AB_OK;
+  AB_TRY(ab_reference_judge(&j->verdict[j->verdicts], j->reference, ran(j, AB_SIDE_A)));
+  j->verdicts++;
+  AB_TRY(ab_reference_judge(&j->verdict[j->verdicts], j->reference, ran(j, AB_SIDE_B)));
+  j->verdicts++;
+  bool both = j->verdict[first].exit != AB_EXIT_EQUAL && j->verdict[first + 1].exit != AB_EXIT_EQUAL;
+  if (both && j->cause == AB_CAUSE_EQUAL) j->cause = AB_CAUSE_BOTH_MOVED;
+  return ab_judgement_note(j, "%zu files, keys and tensors of the bundle are not needed and were ignored",
+                           ab_reference_ignored(j->reference));
+}
+
+static ab_status judge_golden(struct ab_judgement *j) {
+  struct ab_expected owed;
+  bool portable = j->opened.numerics == AB_NUMERICS_PORTABLE;
+  const enum ab_side_place places[] = {AB_SIDE_A, AB_SIDE_B};
+  if (!j->golden) return AB_OK;
+  AB_TRY(ab_expect_golden(&owed, &j->opened));
+  for (int i = 0; i < 2; i++) {
+    AB_TRY(ab_golden_compare(&j->verdict[j->verdicts], j->golden, ran(j, places[i])->recording, j->golden_recording,
+                             portable, &owed, NULL, NULL));
+    j->verdicts++;
+  }
+  return AB_OK;
+}
+
+static void check(struct ab_judgement *j, ab_status status) {
+  if (status != AB_OK) ab_judgement_trouble(j, AB_EXIT_INCOMPARABLE, ab_status_message());
+}
+
+/* Counters, from the config alone, and between the engines. */
+static void judge_counts(struct ab_judgement *j) {
+  const struct ab_recording *a = j->side[AB_SIDE_A].recording, *b = j->side[AB_SIDE_B].recording;
+  bool a_oracle = j->a->family == AB_FAMILY_SEQUENTIAL, b_oracle = j->b->family == AB_FAMILY_SEQUENTIAL;
+  if (!a_oracle) check(j, ab_check_executions(a, &j->opened, false));
+  if (!b_oracle) check(j, ab_check_executions(b, &j->opened, false));
+  if (!a_oracle && !b_oracle) check(j, ab_check_same_counters(a, b));
+  const struct ab_recorded *first;
+  const struct ab_recording *both[] = {a, b};
+  for (int i = 0; i < 2; i++) {
+    size_t faults = ab_recording_recompute_faults(both[i], &first);
+    if (!faults) continue;
+    char text[AB_IDENTITY_TEXT];
+    ab_identity_print(text, &first->observation.id);
+    ab_judgement_trouble(j, AB_EXIT_DIFFERENT, text);
+  }
+}
+
+ab_status ab_judge_all(struct ab_judgement *j) {
+  struct ab_expected sides;
+  AB_TRY(ab_expect_sides(&sides, &j->opened));
+  enum ab_pair pair = pair_of(j->a, j->b);
+  struct ab_expected owed;
+  AB_TRY(ab_expect_truth(&owed, &j->opened));
+  AB_TRY(judge_pair(j, &j->side[AB_SIDE_A], &j->side[AB_SIDE_B], pair, pair == AB_PAIR_SAME ? &sides : &owed, NULL));
+  AB_TRY(judge_truth(j, &sides));
+  AB_TRY(judge_reference(j));
+  AB_TRY(judge_golden(j));
+  judge_counts(j);
+  return AB_OK;
+}

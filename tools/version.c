@@ -1,0 +1,44 @@
+#include "version.h"
+
+#include "kernels.h"
+#include "version_commit.h"
+#include "version_diff.h"
+
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+const char ab_version[] = AB_VERSION;
+const char ab_commit[] = AB_COMMIT;
+const char ab_diff_hash[] = AB_DIFF_HASH;
+
+#ifdef __clang__
+static const char compiler[] = "clang " __clang_version__;
+#else
+static const char compiler[] = "gcc " __VERSION__;
+#endif
+
+const char *ab_compiler(void) { return compiler; }
+
+int ab_worker_threads(void) {
+#ifdef _OPENMP
+  return omp_get_max_threads();
+#else
+  return 1;
+#endif
+}
+
+void ab_version_print(FILE *out, const char *tool) {
+  const char *core = ab_blas_core_wanted();
+  fprintf(out, "%s %s\ncommit %s (changes: %s)\ncompiler %s, flags %s\nBLAS core for this CPU: %s\n", tool, ab_version,
+          ab_commit, ab_diff_hash, compiler, AB_FLAGS, core ? core : "OpenBLAS's own choice");
+  fprintf(out, "schemas: abpipe-report/1, abpipe-golden/1, stream %d\n", AB_STREAM_VERSION);
+}
+
+void ab_version_side_header(char *text, size_t size, const char *route, const char *kernels) {
+  snprintf(text, size,
+           "{\"route\": \"%s\", \"kernels\": \"%s\", \"version\": \"%s\", \"commit\": \"%s\", \"diff_hash\": \"%s\", "
+           "\"compiler\": \"%s\", \"flags\": \"%s\", \"blas_core\": \"%s\", \"threads\": %d}",
+           route, kernels, ab_version, ab_commit, ab_diff_hash, compiler, AB_FLAGS, ab_blas_core_running(),
+           ab_worker_threads());
+}
