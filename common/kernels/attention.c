@@ -10,6 +10,8 @@
 /* Replaces, not adds to, the logits that are not allowed: a row with nothing allowed becomes uniform. */
 static const real masked_logit = (real)(-0.7 * (double)FLT_MAX);
 
+enum { VECTOR = 16 }; /* elements of the widest vector; without effect on bits */
+
 /* One head of one row of the batch. Strides of q, out are heads * head_dim; of k, v kv_heads * head_dim. */
 struct head {
   const real *q, *k, *v;
@@ -47,29 +49,35 @@ static void tile_times(real *y, int64_t y_stride, const real *tile, bool trans, 
 }
 
 /* Replaces the logits of query t that are not allowed: those after t, of another segment, of a negative segment. */
-static void mask_row(real *restrict w, const int32_t *restrict segment, int64_t t, int64_t length) {
+static inline void mask_row(real *restrict w, const int32_t *restrict segment, int64_t t, int64_t length) {
   int32_t own = segment[t] >= 0 ? segment[t] : INT32_MIN;
   if (own == INT32_MIN) t = -1;
   for (int64_t s = 0; s <= t; s++) w[s] = segment[s] == own ? w[s] : masked_logit;
   for (int64_t s = t + 1; s < length; s++) w[s] = masked_logit;
 }
 
-/* e = exp(w - max) in place. After t all are equal, mostly zero. */
-static void exp_row(real *restrict w, real max, int64_t t, int64_t length) {
+/* e = exp(w - max) in place. After t all are equal, mostly zero; whole vectors first, which needs no scalar tail. */
+static inline void exp_row(real *restrict w, real max, int64_t t, int64_t length) {
   real rest = REAL_EXP(masked_logit - max);
-  for (int64_t s = 0; s <= t; s++) w[s] = REAL_EXP(w[s] - max);
-  for (int64_t s = t + 1; s < length; s++) w[s] = rest;
+  int64_t computed = t / VECTOR * VECTOR + VECTOR;
+  if (computed > length) computed = length;
+  for (int64_t s = 0; s < computed; s++) w[s] = REAL_EXP(w[s] - max);
+  for (int64_t s = computed; s < length; s++) w[s] = rest;
+}
+
+/* Logits of query t to unnormalised probabilities. */
+HOT static void softmax_row(real *restrict w, real *max, real *sum, const int32_t *restrict segment, int64_t t,
+                            int64_t length) {
+  mask_row(w, segment, t, length);
+  *max = lanes_max(w, (size_t)length);
+  exp_row(w, *max, t, length);
+  *sum = (real)lanes_sum(w, (size_t)length);
 }
 
 static void attend(real *out, real *row_max, real *row_sum, real *tile, const struct head *h) {
   tile_of(tile, h->q, h->q_stride, h->k, h->k_stride, h);
-  for (int64_t t = 0; t < h->length; t++) {
-    real *w = tile + t * h->length;
-    mask_row(w, h->segment, t, h->length);
-    row_max[t] = lanes_max(w, (size_t)h->length);
-    exp_row(w, row_max[t], t, h->length);
-    row_sum[t] = (real)lanes_sum(w, (size_t)h->length);
-  }
+  for (int64_t t = 0; t < h->length; t++)
+    softmax_row(tile + t * h->length, &row_max[t], &row_sum[t], h->segment, t, h->length);
   tile_times(out, h->q_stride, tile, false, h->v, h->k_stride, false, h);
   for (int64_t t = 0; t < h->length; t++, out += h->q_stride)
     for (int64_t i = 0; i < h->head_dim; i++) out[i] /= row_sum[t];
@@ -88,12 +96,20 @@ void KERNEL(attention)(void *out_, void *row_max, void *row_sum, const void *q, 
 }
 
 /* dw = p (dp - pull) where allowed, exactly zero elsewhere; dp in place. */
-static void logit_cotangent_row(real *restrict dp, const real *restrict p, real pull, const int32_t *restrict segment,
+HOT static void logit_cotangent_row(real *restrict dp, const real *restrict p, real pull, const int32_t *restrict segment,
                                 int64_t t, int64_t length) {
   int32_t own = segment[t];
   int64_t live = own >= 0 ? t + 1 : 0;
   for (int64_t s = 0; s < live; s++) dp[s] = segment[s] == own ? p[s] * (dp[s] - pull) : 0;
   for (int64_t s = live; s < length; s++) dp[s] = 0;
+}
+
+/* Logits of query t to normalised probabilities. */
+HOT static void probability_row(real *restrict w, real max, real sum, const int32_t *restrict segment, int64_t t,
+                                int64_t length) {
+  mask_row(w, segment, t, length);
+  exp_row(w, max, t, length);
+  for (int64_t s = 0; s < length; s++) w[s] /= sum;
 }
 
 /* Rebuilds the probabilities p and turns dp = dout v^T into the cotangent of the logits. */
@@ -103,9 +119,7 @@ static void attend_back_tile(real *p, real *dp, const real *dout, const real *ou
   tile_of(dp, dout, h->q_stride, h->v, h->k_stride, h);
   for (int64_t t = 0; t < h->length; t++) {
     real *row = p + t * h->length;
-    mask_row(row, h->segment, t, h->length);
-    exp_row(row, row_max[t], t, h->length);
-    for (int64_t s = 0; s < h->length; s++) row[s] /= row_sum[t];
+    probability_row(row, row_max[t], row_sum[t], h->segment, t, h->length);
     real pull = (real)lanes_dot(dout + t * h->q_stride, out + t * h->q_stride, (size_t)h->head_dim);
     logit_cotangent_row(dp + t * h->length, row, pull, h->segment, t, h->length);
   }

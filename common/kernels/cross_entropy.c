@@ -3,19 +3,23 @@
 
 #include "lanes.h"
 
+enum { PIECE = 64 * LANES }; /* elements whose exponentials are held at once */
+
 /* sum exp(x - max), every exponential rounded to real before it is added. */
-static real exp_sum(const real *x, real max, size_t n) {
+HOT static real exp_sum(const real *restrict x, real max, size_t n) {
   double lane[LANES] = {0};
-  size_t i = 0;
-  for (; i + LANES <= n; i += LANES)
-    for (int j = 0; j < LANES; j++) lane[j] += (double)REAL_EXP(x[i + (size_t)j] - max);
-  for (int j = 0; i < n; i++, j++) lane[j] += (double)REAL_EXP(x[i] - max);
+  real e[PIECE];
+  for (size_t first = 0; first < n; first += PIECE) {
+    size_t count = n - first < PIECE ? n - first : PIECE;
+    for (size_t i = 0; i < count; i++) e[i] = REAL_EXP(x[first + i] - max);
+    lanes_add(lane, e, count);
+  }
   return (real)lanes_total(lane);
 }
 
 static bool known(int32_t target, const struct ab_loss_dims *dims) { return target >= 0 && target < dims->vocab; }
 
-void KERNEL(cross_entropy)(void *xent_, void *z_, void *row_max_, void *row_sum_, const void *logits_,
+HOT void KERNEL(cross_entropy)(void *xent_, void *z_, void *row_max_, void *row_sum_, const void *logits_,
                            const int32_t *targets, const struct ab_loss_dims *dims) {
   real *xent = xent_, *z = z_, *row_max = row_max_, *row_sum = row_sum_;
   const real *x = logits_;
@@ -30,7 +34,7 @@ void KERNEL(cross_entropy)(void *xent_, void *z_, void *row_max_, void *row_sum_
   }
 }
 
-static void cross_entropy_row(real *dx, real g, real max, real sum, const real *x, int32_t target,
+HOT static void cross_entropy_row(real *dx, real g, real max, real sum, const real *x, int32_t target,
                               const struct ab_loss_dims *dims) {
   real log_z = REAL_LOG(sum) + max;
   real weight = 1 + 2 * (real)dims->z_loss_multiplier * log_z;

@@ -14,32 +14,32 @@ void KERNEL(fill)(void *y_, double value, size_t n) {
   for (size_t i = 0; i < n; i++) y[i] = v;
 }
 
-void KERNEL(add)(void *y_, const void *a_, const void *b_, size_t n) {
+HOT void KERNEL(add)(void *y_, const void *a_, const void *b_, size_t n) {
   real *y = y_;
   const real *a = a_, *b = b_;
 #pragma omp simd
   for (size_t i = 0; i < n; i++) y[i] = a[i] + b[i];
 }
 
-void KERNEL(subtract)(void *y_, const void *a_, const void *b_, size_t n) {
+HOT void KERNEL(subtract)(void *y_, const void *a_, const void *b_, size_t n) {
   real *y = y_;
   const real *a = a_, *b = b_;
 #pragma omp simd
   for (size_t i = 0; i < n; i++) y[i] = a[i] - b[i];
 }
 
-void KERNEL(scale)(void *y_, const void *x_, double alpha, size_t n) {
+HOT void KERNEL(scale)(void *y_, const void *x_, double alpha, size_t n) {
   real *y = y_, factor = (real)alpha;
   const real *x = x_;
 #pragma omp simd
   for (size_t i = 0; i < n; i++) y[i] = factor * x[i];
 }
 
-double KERNEL(sum)(const void *x, size_t n) { return lanes_sum(x, n); }
+HOT double KERNEL(sum)(const void *x, size_t n) { return lanes_sum(x, n); }
 
-double KERNEL(sum_squares)(const void *x, size_t n) { return lanes_dot(x, x, n); }
+HOT double KERNEL(sum_squares)(const void *x, size_t n) { return lanes_dot(x, x, n); }
 
-double KERNEL(dot)(const void *x, const void *y, size_t n) { return lanes_dot(x, y, n); }
+HOT double KERNEL(dot)(const void *x, const void *y, size_t n) { return lanes_dot(x, y, n); }
 
 double KERNEL(weighted_sum)(const void *x_, const int32_t *w, size_t n) {
   const real *x = x_;

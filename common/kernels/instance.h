@@ -2,6 +2,8 @@
  *   AB_INSTANCE    f32, f32_portable, f64: the suffix of every symbol
  *   AB_REAL        float, double: the element type
  *   AB_TABLE_NAME  the table's public name
+ *   AB_CLONES      1: functions marked HOT are compiled for wider vectors too, and the loader takes what the processor has.
+ *                  The bits are the same: lanes are fixed in the source and nothing is contracted.
  * float uses math32.h, double the C library.
  */
 #pragma once
@@ -12,6 +14,12 @@
 #include "math32.h"
 
 typedef AB_REAL real;
+
+#if AB_CLONES
+#define HOT __attribute__((target_clones("avx512f", "avx2", "default")))
+#else
+#define HOT
+#endif
 
 #define AB_PASTE3(a, b, c) a##b##c
 #define AB_PASTE(a, b, c) AB_PASTE3(a, b, c)

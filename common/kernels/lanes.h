@@ -9,12 +9,17 @@ static inline double lanes_total(const double lane[LANES]) {
   return ((lane[0] + lane[4]) + (lane[2] + lane[6])) + ((lane[1] + lane[5]) + (lane[3] + lane[7]));
 }
 
-static inline double lanes_sum(const real *x, size_t n) {
-  double lane[LANES] = {0};
+/* Adds x to the lanes; the next piece of the same vector may follow if n is a multiple of LANES. */
+static inline void lanes_add(double lane[LANES], const real *x, size_t n) {
   size_t i = 0;
   for (; i + LANES <= n; i += LANES)
     for (int j = 0; j < LANES; j++) lane[j] += (double)x[i + (size_t)j];
   for (int j = 0; i < n; i++, j++) lane[j] += (double)x[i];
+}
+
+static inline double lanes_sum(const real *x, size_t n) {
+  double lane[LANES] = {0};
+  lanes_add(lane, x, n);
   return lanes_total(lane);
 }
 

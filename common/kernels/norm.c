@@ -5,7 +5,7 @@
 
 enum { COLUMNS = 64 }; /* columns whose sums over tokens are held at once */
 
-void KERNEL(norm)(void *y_, void *rstd_, const void *x_, const void *scale_, const struct ab_norm_dims *dims) {
+HOT void KERNEL(norm)(void *y_, void *rstd_, const void *x_, const void *scale_, const struct ab_norm_dims *dims) {
   real *restrict y = y_, *restrict rstd = rstd_;
   const real *restrict x = x_, *restrict scale = scale_;
   int64_t emb = dims->emb;
@@ -18,7 +18,7 @@ void KERNEL(norm)(void *y_, void *rstd_, const void *x_, const void *scale_, con
 }
 
 /* dx = rstd (g - x mean(g x) rstd^2) with g = dy scale. */
-void KERNEL(norm_input)(void *dx_, const void *dy_, const void *rstd_, const void *x_, const void *scale_,
+HOT void KERNEL(norm_input)(void *dx_, const void *dy_, const void *rstd_, const void *x_, const void *scale_,
                         const struct ab_norm_dims *dims) {
   real *restrict dx = dx_;
   const real *restrict dy = dy_, *restrict rstd = rstd_, *restrict x = x_, *restrict scale = scale_;
@@ -31,7 +31,7 @@ void KERNEL(norm_input)(void *dx_, const void *dy_, const void *rstd_, const voi
   }
 }
 
-static void norm_weight_columns(real *dscale, const real *dy, const real *rstd, const real *x, int64_t columns,
+HOT static void norm_weight_columns(real *dscale, const real *dy, const real *rstd, const real *x, int64_t columns,
                                 const struct ab_norm_dims *dims) {
   double sum[COLUMNS] = {0};
   for (int64_t t = 0; t < dims->tokens; t++, dy += dims->emb, x += dims->emb)

@@ -1,7 +1,7 @@
 /* Optimizer updates and gradient clipping. optax: adamw, sgd, clip_by_global_norm. */
 #include "instance.h"
 
-void KERNEL(adamw)(void *p_, void *mu_, void *nu_, const void *g_, const struct ab_adamw *rule, size_t n) {
+HOT void KERNEL(adamw)(void *p_, void *mu_, void *nu_, const void *g_, const struct ab_adamw *rule, size_t n) {
   real *restrict p = p_, *restrict mu = mu_, *restrict nu = nu_;
   const real *restrict g = g_;
   const real b1 = (real)rule->b1, b2 = (real)rule->b2, c1 = (real)(1.0 - rule->b1), c2 = (real)(1.0 - rule->b2);
@@ -15,14 +15,14 @@ void KERNEL(adamw)(void *p_, void *mu_, void *nu_, const void *g_, const struct 
   }
 }
 
-void KERNEL(sgd)(void *p_, const void *g_, double learning_rate, size_t n) {
+HOT void KERNEL(sgd)(void *p_, const void *g_, double learning_rate, size_t n) {
   real *restrict p = p_;
   const real *restrict g = g_;
   const real rate = -(real)learning_rate;
   for (size_t i = 0; i < n; i++) p[i] = p[i] + rate * g[i];
 }
 
-void KERNEL(clip)(void *g_, double norm, double threshold, size_t n) {
+HOT void KERNEL(clip)(void *g_, double norm, double threshold, size_t n) {
   real *g = g_;
   const real divisor = (real)norm, factor = (real)threshold;
   for (size_t i = 0; i < n; i++) g[i] = g[i] / divisor * factor;

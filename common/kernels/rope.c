@@ -22,7 +22,7 @@ void KERNEL(rope_table)(void *table_, const int32_t *positions, const struct ab_
 }
 
 /* Rotates every pair by the table's angle times `direction`, 1 or -1. y may be x. */
-static void rotate(real *y, const real *table, const real *x, real direction, const struct ab_rope_dims *dims) {
+HOT static void rotate(real *y, const real *table, const real *x, real direction, const struct ab_rope_dims *dims) {
   int64_t half = dims->head_dim / 2, rows = dims->tokens * dims->heads;
   for (int64_t row = 0; row < rows; row++, x += dims->head_dim, y += dims->head_dim) {
     const real *sine = table + row / dims->heads * dims->head_dim, *cosine = sine + half;

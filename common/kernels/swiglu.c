@@ -1,7 +1,7 @@
 /* SwiGLU. MaxText layers/linears.py: MlpBlock with mlp_activations [silu, linear]. */
 #include "instance.h"
 
-void KERNEL(swiglu)(void *y_, const void *gate_, const void *up_, size_t n) {
+HOT void KERNEL(swiglu)(void *y_, const void *gate_, const void *up_, size_t n) {
   real *restrict y = y_;
   const real *restrict gate = gate_, *restrict up = up_;
   for (size_t i = 0; i < n; i++) {
@@ -11,7 +11,7 @@ void KERNEL(swiglu)(void *y_, const void *gate_, const void *up_, size_t n) {
 }
 
 /* d silu / d gate = s (1 + gate (1 - s)) with s the sigmoid. */
-void KERNEL(swiglu_input)(void *dgate_, void *dup_, const void *dy_, const void *gate_, const void *up_, size_t n) {
+HOT void KERNEL(swiglu_input)(void *dgate_, void *dup_, const void *dy_, const void *gate_, const void *up_, size_t n) {
   real *restrict dgate = dgate_, *restrict dup = dup_;
   const real *restrict dy = dy_, *restrict gate = gate_, *restrict up = up_;
   for (size_t i = 0; i < n; i++) {

@@ -2,6 +2,7 @@
 #include "kernel_test.h"
 #include "reference.h"
 
+#include <cblas.h>
 #include <math.h>
 #include <string.h>
 
@@ -129,7 +130,12 @@ START_TEST(test_portable_split) {
 }
 END_TEST
 
-START_TEST(test_self_test) { ck_ok(ab_kernels_self_test(tables[_i])); }
+/* Also takes OpenBLAS back to one thread. */
+START_TEST(test_self_test) {
+  openblas_set_num_threads(2);
+  ck_ok(ab_kernels_self_test(tables[_i]));
+  ck_assert_int_eq(openblas_get_num_threads(), 1);
+}
 END_TEST
 
 /* Faults that a BLAS can have; each must be found. */

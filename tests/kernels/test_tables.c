@@ -135,8 +135,8 @@ static void run_elementwise(const struct ab_kernels *k, emit_fn emit, void *ctx)
 }
 
 static void (*const runs[])(const struct ab_kernels *k, emit_fn emit, void *ctx) = {
-    run_gemm, run_norm, run_rope, run_attention, run_swiglu, run_loss, run_embed, run_optimizer, run_elementwise};
-enum { RUNS = sizeof runs / sizeof runs[0] };
+    run_gemm, run_attention, run_norm, run_rope, run_swiglu, run_loss, run_embed, run_optimizer, run_elementwise};
+enum { RUNS = sizeof runs / sizeof runs[0], FIRST_WITHOUT_GEMM = 2 };
 
 /* Outputs of one run, as doubles, end to end. */
 struct record {
@@ -166,6 +166,18 @@ START_TEST(test_agreement) {
   }
   ck_assert_msg(r[2].used > 0 && error <= 5e-6 * size && error > 0, "run %d: floats are %g off, largest value %g", _i,
                 error, size);
+}
+END_TEST
+
+/* Without gemm, f32 and portable are one source: equal bits whatever vectors f32 was compiled for. */
+START_TEST(test_clones) {
+  static struct record r[2];
+  for (int t = 0; t < 2; t++) {
+    r[t].used = 0;
+    runs[_i](tables[t], record, &r[t]);
+    kt_done("clones");
+  }
+  ck_assert(r[0].used > 0 && memcmp(r[0].value, r[1].value, r[0].used * sizeof(double)) == 0);
 }
 END_TEST
 
@@ -269,6 +281,7 @@ int main(int argc, char **argv) {
   Suite *suite = suite_create("tables");
   TCase *tcase = tcase_create("tables");
   tcase_add_loop_test(tcase, test_agreement, 0, RUNS);
+  tcase_add_loop_test(tcase, test_clones, FIRST_WITHOUT_GEMM, RUNS);
   tcase_add_test(tcase, test_digests);
   tcase_add_loop_test(tcase, test_dry, 0, 2);
   tcase_add_test(tcase, test_complete);
