@@ -4,14 +4,13 @@
 
 #include "file.h"
 #include "mem.h"
-#include "observed.h"
 
 bool ab_kept(void *ctx, const struct ab_identity *id) {
   (void)ctx;
   enum ab_quantity quantity = ab_quantity_of(id);
   if (quantity == AB_Q_WEIGHT_GRADIENT) return true;
   if (quantity == AB_Q_PARAMETER) return strncmp(id->tensor, "mu/", 3) != 0 && strncmp(id->tensor, "nu/", 3) != 0;
-  return strcmp(id->tensor, AB_OBS_OUTPUTS) == 0 || strcmp(id->tensor, AB_OBS_D_INPUTS) == 0;
+  return strncmp(id->tensor, "pipeline/", strlen("pipeline/")) == 0;
 }
 
 static size_t bytes_of(const struct ab_observation *observation) {

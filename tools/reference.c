@@ -5,12 +5,21 @@
 
 #include "mem.h"
 
+/* What one side produced, as a recording. */
+struct judged {
+  struct ab_recording *run;
+  struct ab_produced produced;
+};
+
+enum { JUDGED_MAX = 4 };
+
 struct ab_reference {
   const struct ab_case *opened;
   struct ab_results results;
   struct ab_bounds bounds;
-  struct ab_recording *truth, *run; /* run: of the side judged last */
-  struct ab_produced produced;
+  struct ab_recording *truth;
+  struct judged judged[JUDGED_MAX]; /* the last one is being judged */
+  size_t count;
 };
 
 /* A tree of results, and under which identity its leaves are recorded. */
@@ -112,8 +121,10 @@ void ab_reference_close(struct ab_reference *reference) {
   ab_results_free(&reference->results);
   ab_bounds_close(&reference->bounds);
   ab_recording_free(reference->truth);
-  ab_recording_free(reference->run);
-  ab_produced_free(&reference->produced);
+  for (size_t i = 0; i < reference->count; i++) {
+    ab_recording_free(reference->judged[i].run);
+    ab_produced_free(&reference->judged[i].produced);
+  }
   ab_mem_free(reference);
 }
 
@@ -130,7 +141,7 @@ static const struct shelf *shelf_of(const struct shelf *shelf, const struct ab_i
 static ab_status values(void *ctx, int side, const struct ab_observation *observation, struct ab_view *out) {
   const struct ab_reference *r = ctx;
   struct shelf shelf[SHELVES];
-  shelves(shelf, r, side == 0 ? &r->produced : NULL);
+  shelves(shelf, r, side == 0 ? &r->judged[r->count - 1].produced : NULL);
   const struct shelf *home = shelf_of(shelf, &observation->id);
   const struct ab_tensor *tensor =
       home && home->tree ? ab_tree_find(home->tree, observation->id.tensor + strlen(home->prefix)) : NULL;
@@ -149,32 +160,45 @@ static void bounds(void *ctx, const struct ab_identity *id, double *given, doubl
                 : ab_bounds_find(&r->bounds, AB_BOUND_METRIC, id->tensor);
 }
 
-static ab_status record_run(struct ab_reference *r, const struct ab_side_result *side) {
-  ab_recording_free(r->run);
-  r->run = NULL;
-  ab_produced_free(&r->produced);
-  AB_TRY(ab_recording_new(&r->run, side->recording->name));
-  AB_TRY(ab_produced_new(&r->produced, r->opened, &r->opened->bundle->layout, side));
-  AB_TRY(record_all(r->run, r, &r->produced));
+static ab_status record_run(struct judged *j, struct ab_reference *r, const struct ab_side_result *side) {
+  AB_TRY(ab_recording_new(&j->run, side->recording->name));
+  AB_TRY(ab_produced_new(&j->produced, r->opened, &r->opened->bundle->layout, side));
+  AB_TRY(record_all(j->run, r, &j->produced));
   for (size_t i = 0; i < side->recording->metrics; i++)
-    AB_TRY(ab_recording_add_metric(r->run, &side->recording->metric[i].metric));
-  ab_recording_complete(r->run);
+    AB_TRY(ab_recording_add_metric(j->run, &side->recording->metric[i].metric));
+  ab_recording_complete(j->run);
   return AB_OK;
 }
 
+/* Everything that the bundle holds, and at least all gradients of the layout. */
+static struct ab_expected owed(const struct ab_reference *r) {
+  const struct ab_results *e = &r->results;
+  struct ab_expected expected = ab_expected_none();
+  size_t params = 0;
+  struct shelf shelf[SHELVES];
+  shelves(shelf, r, NULL);
+  for (int i = 0; i < SHELVES; i++)
+    if (shelf[i].tree && shelf[i].phase == AB_UPDATE) params += ab_tree_size(shelf[i].tree);
+  expected.steps = r->opened->bundle->train ? (size_t)r->opened->steps : 1;
+  expected.tensors[AB_Q_WEIGHT_GRADIENT] = r->opened->bundle->layout.leaves;
+  expected.tensors[AB_Q_PARAMETER] = params;
+  expected.tensors[AB_Q_OUTPUT] = e->outputs ? ab_tree_size(e->outputs) : 0;
+  expected.tensors[AB_Q_METRIC] = r->truth->metrics;
+  return expected;
+}
+
 ab_status ab_reference_judge(struct ab_verdict *out, struct ab_reference *r, const struct ab_side_result *side) {
-  AB_TRY(record_run(r, side));
-  struct ab_comparison c = {.a = r->run,
+  struct judged *judged = &r->judged[r->count++];
+  AB_TRY(record_run(judged, r, side));
+  struct ab_comparison c = {.a = judged->run,
                             .b = r->truth,
                             .pair = AB_PAIR_RECORDED,
                             .quantities = AB_Q_ALL,
                             .partial = true,
+                            .expected = owed(r),
                             .values = values,
                             .values_ctx = r,
                             .bounds = bounds,
                             .bounds_ctx = r};
-  c.expected.steps = r->opened->bundle->train ? (size_t)r->opened->steps : 1;
-  for (int q = 0; q < AB_QUANTITIES; q++) c.expected.tensors[q] = c.expected.elements[q] = AB_UNCOUNTED;
-  c.expected.tensors[AB_Q_WEIGHT_GRADIENT] = r->opened->bundle->layout.leaves;
   return ab_verdict(out, &c);
 }
