@@ -31,7 +31,7 @@ struct reader {
   struct level levels[AB_YAML_MAX_DEPTH];
 };
 
-/* Strings ------------------------------------------------------------------------------------------------------- */
+/* Strings */
 
 static ab_status take_bytes(struct ab_yaml *yaml, char **out, size_t bytes) {
   struct ab_yaml_chunk *chunk = yaml->chunks;
@@ -56,7 +56,7 @@ static ab_status take_string(struct ab_yaml *yaml, const char **out, const char 
   return AB_OK;
 }
 
-/* Refusals ------------------------------------------------------------------------------------------------------ */
+/* Refusals */
 
 static ab_status refuse(const struct reader *r, yaml_mark_t mark, const char *what, const char *name) {
   char shown[64];
@@ -80,10 +80,11 @@ static ab_status check_decorations(const struct reader *r, const yaml_event_t *e
   return AB_OK;
 }
 
-/* Nodes --------------------------------------------------------------------------------------------------------- */
+/* Nodes */
 
 static ab_status check_key(struct reader *r, const yaml_event_t *e) {
-  if (e->type != YAML_SCALAR_EVENT) return refuse(r, e->start_mark, "a key must be a name, found a list or map", NULL);
+  if (e->type != YAML_SCALAR_EVENT)
+    return refuse(r, e->start_mark, "a key must be a name, found a list or map", NULL);
   if (e->data.scalar.length == 0) return refuse(r, e->start_mark, "a key must be a name, found nothing", NULL);
   if (e->data.scalar.plain_implicit && strcmp((const char *)e->data.scalar.value, "<<") == 0)
     return refuse(r, e->start_mark, "merge keys are not supported here, found", "<<");
@@ -109,7 +110,9 @@ static ab_status add_node(struct reader *r, const yaml_event_t *e, struct ab_yam
     r->capacity = capacity;
   }
   struct ab_yaml_node *node = &y->nodes[y->count++];
-  *node = (struct ab_yaml_node){.line = (int)e->start_mark.line + 1, .column = (int)e->start_mark.column + 1, .span = 1};
+  *node = (struct ab_yaml_node){.span = 1};
+  node->line = (int)e->start_mark.line + 1;
+  node->column = (int)e->start_mark.column + 1;
   *out = node;
   return AB_OK;
 }
@@ -193,7 +196,7 @@ static ab_status read_events(struct reader *r) {
   return AB_OK;
 }
 
-/* Duplicate keys ------------------------------------------------------------------------------------------------- */
+/* Duplicate keys */
 
 static int by_name_then_place(const void *a, const void *b) {
   const struct ab_yaml_node *x = *(const struct ab_yaml_node *const *)a, *y = *(const struct ab_yaml_node *const *)b;
@@ -213,9 +216,10 @@ static ab_status check_sorted_keys(const struct ab_yaml *y, const struct ab_yaml
   return AB_OK;
 }
 
-static ab_status check_map(const struct ab_yaml *y, const struct ab_yaml_node *map, const struct ab_yaml_node **keys) {
+static ab_status check_map(const struct ab_yaml *y, const struct ab_yaml_node *map,
+                           const struct ab_yaml_node **keys) {
   size_t count = 0;
-  for (const struct ab_yaml_node *key = map + 1; key < map + map->span; key = key + 1 + key[1].span) keys[count++] = key;
+  for (const struct ab_yaml_node *key = map + 1; key < map + map->span; key += 1 + key[1].span) keys[count++] = key;
   return check_sorted_keys(y, keys, count);
 }
 
@@ -229,7 +233,7 @@ static ab_status check_duplicates(const struct ab_yaml *y, size_t key_count) {
   return status;
 }
 
-/* Canonical text ------------------------------------------------------------------------------------------------- */
+/* Canonical text */
 
 struct line {
   char *out; /* NULL while measuring */
@@ -281,7 +285,7 @@ static ab_status spell_level(struct ab_yaml *y, struct ab_yaml_node *node, int l
   return AB_OK;
 }
 
-/* The door ------------------------------------------------------------------------------------------------------- */
+/* The door */
 
 static ab_status add_null_root(struct reader *r) {
   yaml_event_t nothing = {0};

@@ -6,7 +6,8 @@
  *
  * Plain scalars are typed more strictly than YAML 1.1 does, because its guesses change meanings: booleans are true and
  * false only (also True, TRUE ...; `no`, `on` stay strings), integers are decimal without leading zeros (underscores
- * between digits allowed), `1e-5` is a float like `1.0e-5`, null is empty, ~, null, Null or NULL. Quoted scalars are strings.
+ * between digits allowed), `1e-5` is a float like `1.0e-5`, null is empty, ~, null, Null or NULL. Quoted scalars are
+ * strings.
  */
 #pragma once
 
@@ -41,7 +42,8 @@ struct ab_yaml {
 /* Parses bytes; name goes into sentences `name:line:column: ...`. An empty text is a null root. AB_EFORMAT.
  * *out owned by the caller, all strings by it. */
 ab_status ab_yaml_parse(struct ab_yaml **out, const char *name, const char *bytes, size_t size);
-/* Reads and parses a file whose root must be a map (an empty file is an empty map). AB_ENOTFOUND, AB_EIO or AB_EFORMAT. */
+/* Reads and parses a file whose root must be a map (an empty file is an empty map).
+ * AB_ENOTFOUND, AB_EIO or AB_EFORMAT. */
 ab_status ab_yaml_read(struct ab_yaml **out, const char *path);
 /* For a name that comes from data: plain components below folder (ab_file_read_beneath). */
 ab_status ab_yaml_read_beneath(struct ab_yaml **out, const char *folder, const char *name);

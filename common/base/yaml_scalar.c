@@ -82,19 +82,17 @@ static bool type_special_float(struct ab_yaml_node *node) {
   static const char *const nans[] = {".nan", ".NaN", ".NAN", NULL}, *const infs[] = {".inf", ".Inf", ".INF", NULL};
   const char *text = node->string;
   bool sign = *text == '-' || *text == '+';
-  if (one_of(text, nans))
-    node->number = NAN;
-  else if (one_of(text + sign, infs))
-    node->number = *text == '-' ? -INFINITY : INFINITY;
-  else
-    return false;
+  if (one_of(text, nans)) node->number = NAN;
+  else if (one_of(text + sign, infs)) node->number = *text == '-' ? -INFINITY : INFINITY;
+  else return false;
   node->type = AB_YAML_FLOAT;
   return true;
 }
 
 void ab_yaml_type_plain(struct ab_yaml_node *node) {
   static const char *const nulls[] = {"", "~", "null", "Null", "NULL", NULL};
-  static const char *const trues[] = {"true", "True", "TRUE", NULL}, *const falses[] = {"false", "False", "FALSE", NULL};
+  static const char *const trues[] = {"true", "True", "TRUE", NULL};
+  static const char *const falses[] = {"false", "False", "FALSE", NULL};
   if (one_of(node->string, nulls)) {
     node->type = AB_YAML_NULL;
   } else if (one_of(node->string, trues) || one_of(node->string, falses)) {

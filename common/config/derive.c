@@ -31,7 +31,7 @@ static ab_status refuse(const struct ab_config *config, const char *key, const c
   return ab_value_refuse(config->values, ab_key_find(key), expected);
 }
 
-/* Dimensions (types.py: get_individual_scales) --------------------------------------------------------------------- */
+/* Dimensions (types.py: get_individual_scales) */
 
 struct dimension {
   const char *base, *result;
@@ -53,7 +53,8 @@ static ab_status scale_dimension(struct ab_config *config, const struct dimensio
 
 static ab_status derive_dimensions(struct ab_config *c) {
   int64_t scale = ab_values_int(c->values, "global_parameter_scale");
-  if (scale < 1 || (scale & (scale - 1)) != 0) return refuse(c, "global_parameter_scale", "a power of two, at least 1");
+  if (scale < 1 || (scale & (scale - 1)) != 0)
+    return refuse(c, "global_parameter_scale", "a power of two, at least 1");
   int log2 = __builtin_ctzll((unsigned long long)scale), third = log2 / 3, rest = log2 % 3;
   int wide = third + (rest > 0), emb = third + (rest > 1);
   const struct dimension dimensions[] = {
@@ -89,7 +90,8 @@ static ab_status check_experts(const struct ab_config *c) {
   if (experts < 1) return refuse(c, "num_experts", "a positive integer");
   if (experts == 1) return AB_OK;
   if (width < 1) return refuse(c, "base_moe_mlp_dim", "a positive integer, since num_experts > 1");
-  bool every_layer = ab_values_int(v, "interleave_moe_layer_step") == 1 && ab_values_int(v, "first_num_dense_layers") == 0 &&
+  bool every_layer = ab_values_int(v, "interleave_moe_layer_step") == 1 &&
+                     ab_values_int(v, "first_num_dense_layers") == 0 &&
                      ab_values_int(v, "inhomogeneous_layer_cycle_interval") == 1;
   bool exempt = strcmp(c->decoder_block, "gemma4") == 0 || strcmp(c->decoder_block, "qwen3_moe") == 0;
   if (every_layer && !exempt && ab_values_int(v, "base_mlp_dim") != width)
@@ -97,7 +99,7 @@ static ab_status check_experts(const struct ab_config *c) {
   return AB_OK;
 }
 
-/* Devices ---------------------------------------------------------------------------------------------------------- */
+/* Devices */
 
 struct factors {
   int64_t product;
@@ -141,7 +143,7 @@ static ab_status derive_devices(struct ab_config *c, int64_t devices) {
   return put(c, "num_target_devices", c->devices);
 }
 
-/* Batch (types.py: calculate_global_batch_sizes) ---------------------------------------------------------------------- */
+/* Batch (types.py: calculate_global_batch_sizes) */
 
 static ab_status whole_rows(int64_t *out, const struct ab_config *c, double rows) {
   if (!(rows >= 1)) return refuse(c, "per_device_batch_size", "at least one row over all devices");
@@ -151,7 +153,8 @@ static ab_status whole_rows(int64_t *out, const struct ab_config *c, double rows
 }
 
 static ab_status derive_batch(struct ab_config *c) {
-  double n = (double)c->devices, p = c->per_device_batch_size, x = ab_values_number(c->values, "expansion_factor_real_data");
+  double n = (double)c->devices, p = c->per_device_batch_size,
+         x = ab_values_number(c->values, "expansion_factor_real_data");
   int64_t to_load = 0;
   if (!(x > 0)) x = 1;
   AB_TRY(whole_rows(&c->micro_batch_size_to_train_on, c, n * p));
@@ -168,7 +171,7 @@ static ab_status derive_batch(struct ab_config *c) {
   return put_text(c, "eval_per_device_batch_size", ab_values_at(c->values, "per_device_batch_size")->text);
 }
 
-/* Pipeline (types.py, section G): MaxText's asserts in MaxText's order -------------------------------------------------- */
+/* Pipeline (types.py, section G): MaxText's asserts in MaxText's order */
 
 static ab_status derive_pipeline_layers(struct ab_config *c) {
   if (c->pipeline_parallel_layers != -1) return AB_OK;
@@ -181,7 +184,8 @@ static ab_status derive_pipeline_layers(struct ab_config *c) {
 }
 
 static ab_status derive_stages(struct ab_config *c) {
-  int64_t ici = ab_values_int(c->values, "ici_pipeline_parallelism"), dcn = ab_values_int(c->values, "dcn_pipeline_parallelism");
+  int64_t ici = ab_values_int(c->values, "ici_pipeline_parallelism"),
+          dcn = ab_values_int(c->values, "dcn_pipeline_parallelism");
   c->pipelined = ici > 1 || dcn > 1;
   c->num_stages = (ici > 1 ? ici : 1) * (dcn > 1 ? dcn : 1); /* at most the product of all factors */
   return put_text(c, "using_pipeline_parallelism", c->pipelined ? "true" : "false");
@@ -192,8 +196,10 @@ static ab_status derive_repeats(struct ab_config *c) {
   bool overflow = __builtin_mul_overflow(c->num_stages, K, &round);
   if (c->num_pipeline_repeats != -1) return AB_OK;
   if (overflow || layers % round != 0)
-    return AB_FAIL(AB_ECONFIG, "key 'pipeline_parallel_layers' is %lld, expected a multiple of %lld stages x "
-                   "num_layers_per_pipeline_stage = %lld", (long long)layers, (long long)c->num_stages, (long long)K);
+    return AB_FAIL(AB_ECONFIG,
+                   "key 'pipeline_parallel_layers' is %lld, expected a multiple of %lld stages x "
+                   "num_layers_per_pipeline_stage = %lld",
+                   (long long)layers, (long long)c->num_stages, (long long)K);
   c->num_pipeline_repeats = layers / round;
   return put(c, "num_pipeline_repeats", c->num_pipeline_repeats);
 }
@@ -208,9 +214,10 @@ static ab_status check_layers(const struct ab_config *c) {
   int64_t S = c->num_stages, R = c->num_pipeline_repeats, K = c->num_layers_per_pipeline_stage, product = 0;
   bool overflow = __builtin_mul_overflow(S, R, &product) || __builtin_mul_overflow(product, K, &product);
   if (overflow || product != c->pipeline_parallel_layers)
-    return AB_FAIL(AB_ECONFIG, "key 'pipeline_parallel_layers' is %lld, expected %lld stages x num_pipeline_repeats %lld x "
-                   "num_layers_per_pipeline_stage %lld", (long long)c->pipeline_parallel_layers, (long long)S, (long long)R,
-                   (long long)K);
+    return AB_FAIL(AB_ECONFIG,
+                   "key 'pipeline_parallel_layers' is %lld, expected %lld stages x num_pipeline_repeats %lld x "
+                   "num_layers_per_pipeline_stage %lld",
+                   (long long)c->pipeline_parallel_layers, (long long)S, (long long)R, (long long)K);
   if (c->pipeline_parallel_layers > c->num_decoder_layers)
     return AB_FAIL(AB_ECONFIG, "key 'pipeline_parallel_layers' is %lld, expected at most num_decoder_layers = %lld",
                    (long long)c->pipeline_parallel_layers, (long long)c->num_decoder_layers);
@@ -224,8 +231,8 @@ static ab_status check_microbatches(const struct ab_config *c) {
   if (M <= 0 || M % S != 0) return refuse(c, "num_pipeline_microbatches", expected);
   snprintf(expected, sizeof expected, "a divisor of micro_batch_size_to_train_on = %lld", (long long)rows);
   if (rows % M != 0) return refuse(c, "num_pipeline_microbatches", expected);
-  snprintf(expected, sizeof expected, "at least %lld, twice the stages, since pipeline_delay_activation_forwarding is true",
-           (long long)(2 * S));
+  snprintf(expected, sizeof expected,
+           "at least %lld, twice the stages, since pipeline_delay_activation_forwarding is true", (long long)(2 * S));
   if (c->pipeline_delay_activation_forwarding && M < 2 * S) return refuse(c, "num_pipeline_microbatches", expected);
   return AB_OK;
 }
@@ -256,7 +263,7 @@ static ab_status derive_pipeline(struct ab_config *c) {
   return check_gather_per_repeat(c);
 }
 
-/* Training ------------------------------------------------------------------------------------------------------------- */
+/* Training */
 
 static ab_status derive_schedule(struct ab_config *c) {
   if (c->steps == -1 && c->learning_rate_schedule_steps == -1)

@@ -18,23 +18,28 @@ struct field {
 };
 
 #define AT(name) offsetof(struct ab_config, name)
-#define FLAG(key) {#key, AT(key), BOOL, 0, 0, NULL}
-#define DIM(key) {#key, AT(key), INT, 1, DIM_MAX, "an integer from 1 to 2147483647"}
-#define COUNT(key, min, words) {#key, AT(key), INT, min, DIM_MAX, words}
-#define FACTOR(key, min, max, words) {#key, AT(key), NUMBER, min, max, words}
-#define TEXT(key, choices) {#key, AT(key), STRING, 0, 0, choices}
+#define FLAG(key)                                                                                                    \
+  { #key, AT(key), BOOL, 0, 0, NULL }
+#define DIM(key)                                                                                                     \
+  { #key, AT(key), INT, 1, DIM_MAX, "an integer from 1 to 2147483647" }
+#define COUNT(key, min, words)                                                                                       \
+  { #key, AT(key), INT, min, DIM_MAX, words }
+#define FACTOR(key, min, max, words)                                                                                 \
+  { #key, AT(key), NUMBER, min, max, words }
+#define TEXT(key, choices)                                                                                           \
+  { #key, AT(key), STRING, 0, 0, choices }
 #define ABOVE_ZERO 4.9e-324
 #define ANY_MAX 1.7976931348623157e308
 #define DIM_MAX 2147483647.0
 #define SEED_MAX 4294967295.0
 
-static const char blocks[] =
-    "default, llama2, mistral, mixtral, deepseek, deepseek4, gemma, gemma2, gemma3, gemma4, gpt3, gpt_oss, qwen2, qwen3, "
-    "qwen3_moe, qwen3_custom_moe, qwen3_next, qwen3_5, simple, simple_mlp, llama4, olmo3";
-static const char policies[] =
-    "none, full, minimal, minimal_with_context, minimal_flash, minimal_with_quantization, "
-    "minimal_with_context_and_quantization, save_dot_with_context_except_mlp, save_dot_except_mlpwi, save_dot_except_mlp, "
-    "save_qkv_proj, save_out_proj, qkv_proj_offloaded, minimal_offloaded, custom";
+static const char blocks[] = "default, llama2, mistral, mixtral, deepseek, deepseek4, gemma, gemma2, gemma3, gemma4, "
+                             "gpt3, gpt_oss, qwen2, qwen3, "
+                             "qwen3_moe, qwen3_custom_moe, qwen3_next, qwen3_5, simple, simple_mlp, llama4, olmo3";
+static const char policies[] = "none, full, minimal, minimal_with_context, minimal_flash, minimal_with_quantization, "
+                               "minimal_with_context_and_quantization, save_dot_with_context_except_mlp, "
+                               "save_dot_except_mlpwi, save_dot_except_mlp, "
+                               "save_qkv_proj, save_out_proj, qkv_proj_offloaded, minimal_offloaded, custom";
 
 static const struct field fields[] = {
     TEXT(run_name, NULL),
@@ -125,7 +130,8 @@ static bool is_choice(const char *choices, const char *text) {
 static ab_status fill_string(struct ab_config *config, const struct field *field, size_t row) {
   const struct ab_yaml_node *node = config->values->rows[row].node;
   const char *text = node->type == AB_YAML_NULL ? "none" : node->string;
-  if (node->type == AB_YAML_LIST || node->type == AB_YAML_MAP) return ab_value_refuse(config->values, row, "a string");
+  if (node->type == AB_YAML_LIST || node->type == AB_YAML_MAP)
+    return ab_value_refuse(config->values, row, "a string");
   if (!field->expected && node->type == AB_YAML_NULL) text = "";
   if (field->expected && (!*text || !is_choice(field->expected, text))) {
     char expected[600] = "one of ";

@@ -50,9 +50,7 @@ static const char *const why_texts[] = {
     [AB_WHY_MULTIMODAL] = "read only by multimodal models",
 };
 
-static int by_name(const void *name, const void *key) {
-  return strcmp(name, ((const struct ab_key *)key)->name);
-}
+static int by_name(const void *name, const void *key) { return strcmp(name, ((const struct ab_key *)key)->name); }
 
 size_t ab_key_find(const char *name) {
   const struct ab_key *key = bsearch(name, ab_keys, ab_key_count, sizeof *ab_keys, by_name);

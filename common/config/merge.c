@@ -31,10 +31,11 @@ struct merge {
 static ab_status unknown_key(const char *where, const char *key) {
   char shown[100];
   ab_text_escape(shown, sizeof shown, key);
-  return AB_FAIL(AB_ECONFIG, "%s: key '%s' is unknown, the nearest known key is '%s'", where, shown, ab_key_nearest(key));
+  return AB_FAIL(AB_ECONFIG, "%s: key '%s' is unknown, the nearest known key is '%s'", where, shown,
+                 ab_key_nearest(key));
 }
 
-/* Documents ------------------------------------------------------------------------------------------------------ */
+/* Documents */
 
 static struct ab_yaml_node *first_key(const struct ab_yaml *document) { return document->nodes + 1; }
 static struct ab_yaml_node *end_of(const struct ab_yaml *document) { return document->nodes + document->nodes->span; }
@@ -93,7 +94,7 @@ static ab_status merge_rules(struct merge *m, const struct ab_yaml *document, co
   return status;
 }
 
-/* Files ---------------------------------------------------------------------------------------------------------- */
+/* Files */
 
 /* configs/ of the installation: $AB_DATADIR/configs, else the one of the source tree. */
 static const char *config_folder(char buffer[PATH_SIZE]) {
@@ -129,7 +130,8 @@ static ab_status read_parent(struct ab_yaml **out, const struct ab_yaml *child, 
   ab_status status = read_first(out, folders, name->string);
   if (status == AB_OK) return AB_OK;
   if (status != AB_ENOTFOUND)
-    return AB_FAIL(status, "%s:%d:%d: key 'base_config': %s", child->name, name->line, name->column, ab_status_message());
+    return AB_FAIL(status, "%s:%d:%d: key 'base_config': %s", child->name, name->line, name->column,
+                   ab_status_message());
   ab_text_escape(shown, sizeof shown, name->string);
   return AB_FAIL(AB_ECONFIG, "%s:%d:%d: key 'base_config' names '%s', which is neither in %s nor in %s", child->name,
                  name->line, name->column, shown, folders[0], folders[1]);
@@ -162,7 +164,7 @@ static ab_status merge_files(struct merge *m, const char *path) {
   return AB_OK;
 }
 
-/* Overrides ------------------------------------------------------------------------------------------------------- */
+/* Overrides */
 
 static ab_status read_override(struct merge *m, const char *text) {
   char key[128], name[AB_WHERE_SIZE], shown[200];
@@ -174,7 +176,8 @@ static ab_status read_override(struct merge *m, const char *text) {
   struct override *o = &m->overrides[m->override_count];
   o->row = (size_t)(equals - text) < sizeof key ? ab_key_find(key) : ab_key_count;
   if (o->row == ab_key_count) return unknown_key(name, key);
-  if (strcmp(key, "base_config") == 0) return AB_FAIL(AB_ECONFIG, "%s: key 'base_config' is read in files only", name);
+  if (strcmp(key, "base_config") == 0)
+    return AB_FAIL(AB_ECONFIG, "%s: key 'base_config' is read in files only", name);
   AB_TRY(ab_yaml_parse(&o->document, name, equals + 1, strlen(equals + 1)));
   AB_TRY(ab_values_keep(m->values, o->document));
   m->override_count++;
@@ -210,15 +213,13 @@ static ab_status apply_overrides(struct merge *m) {
   for (size_t i = 0; i < m->override_count; i++) {
     struct override *o = &m->overrides[i];
     struct ab_yaml_node *node = &o->document->nodes[0];
-    if (o->row == rules && !replace)
-      AB_TRY(merge_rules(m, o->document, node, AB_SOURCE_OVERRIDE));
-    else
-      ab_values_set(m->values, o->row, o->document, node, AB_SOURCE_OVERRIDE);
+    if (o->row == rules && !replace) AB_TRY(merge_rules(m, o->document, node, AB_SOURCE_OVERRIDE));
+    else ab_values_set(m->values, o->row, o->document, node, AB_SOURCE_OVERRIDE);
   }
   return AB_OK;
 }
 
-/* The model file -------------------------------------------------------------------------------------------------- */
+/* The model file */
 
 static ab_status read_model(struct merge *m, const char *name) {
   char file[128], above[PATH_SIZE + 16], buffer[PATH_SIZE];
@@ -228,15 +229,15 @@ static ab_status read_model(struct merge *m, const char *name) {
   const char *const folders[] = {m->folder, above, config_folder(buffer), NULL};
   ab_status status = read_first(&document, m->top ? folders : folders + 2, file);
   if (status == AB_ENOTFOUND)
-    return AB_FAIL(AB_ECONFIG, "key 'model_name' is %s, but there is no %s beside the configuration nor in %s", name, file,
-                   folders[2]);
+    return AB_FAIL(AB_ECONFIG, "key 'model_name' is %s, but there is no %s beside the configuration nor in %s", name,
+                   file, folders[2]);
   AB_TRY(status);
   AB_TRY(ab_values_keep(m->values, document));
   m->model = document;
   const struct ab_yaml_node *parent = find_in(document, "base_config");
   if (parent)
-    return AB_FAIL(AB_ECONFIG, "%s:%d:%d: key 'base_config' is not read in a model file", document->name, parent->line,
-                   parent->column);
+    return AB_FAIL(AB_ECONFIG, "%s:%d:%d: key 'base_config' is not read in a model file", document->name,
+                   parent->line, parent->column);
   return check_keys(document);
 }
 
@@ -249,12 +250,14 @@ static bool same_value(const struct ab_yaml_node *a, const struct ab_yaml_node *
   return strcmp(a->text, b->text) == 0;
 }
 
-/* pyconfig.py: validate_no_keys_overridden_twice: a key in the model file and in the overrides must have one value. */
+/* pyconfig.py: validate_no_keys_overridden_twice: a key in the model file and in the overrides must have one value.
+ */
 static ab_status check_conflicts(const struct merge *m) {
   for (struct ab_yaml_node *key = first_key(m->model); key < end_of(m->model); key = next_key(key)) {
     const struct override *o = override_of(m, ab_key_find(key->string));
     if (!o || same_value(&o->document->nodes[0], key + 1)) continue;
-    return AB_FAIL(AB_ECONFIG, "%s: key '%s' is %.60s in %s:%d, expected the same value or override_model_config=true",
+    return AB_FAIL(AB_ECONFIG,
+                   "%s: key '%s' is %.60s in %s:%d, expected the same value or override_model_config=true",
                    o->document->name, key->string, key[1].text, m->model->name, key[1].line);
   }
   return AB_OK;
@@ -265,7 +268,8 @@ static void note_outranked(struct merge *m) {
   for (struct ab_yaml_node *key = first_key(m->model); key < end_of(m->model); key = next_key(key)) {
     size_t row = ab_key_find(key->string);
     const struct ab_value *old = &m->values->rows[row];
-    if (old->source != AB_SOURCE_FILE || same_value(old->node, key + 1) || ab_value_is_default(m->values, row)) continue;
+    if (old->source != AB_SOURCE_FILE || same_value(old->node, key + 1) || ab_value_is_default(m->values, row))
+      continue;
     m->values->outranked[row] = *old;
   }
 }
@@ -291,7 +295,8 @@ static ab_status merge_model(struct merge *m) {
   if (length > suffix && strcmp(name + length - suffix, "-Instruct") == 0) name[length - suffix] = '\0';
   ab_text_escape(shown, sizeof shown, name);
   if (!ab_model_is_known(name))
-    return AB_FAIL(AB_ECONFIG, "key 'model_name' is %s, the nearest known name is '%s'", shown, ab_model_nearest(name));
+    return AB_FAIL(AB_ECONFIG, "key 'model_name' is %s, the nearest known name is '%s'", shown,
+                   ab_model_nearest(name));
   if (strcmp(name, "default") == 0) return AB_OK;
   AB_TRY(read_model(m, name));
   if (!overriding(m)) AB_TRY(check_conflicts(m));
@@ -301,17 +306,20 @@ static ab_status merge_model(struct merge *m) {
   return AB_OK;
 }
 
-/* Environment ------------------------------------------------------------------------------------------------------ */
+/* Environment */
 
 static ab_status check_environment_key(const struct merge *m, size_t row, const char *variable) {
   const char *key = ab_keys[row].name;
   enum ab_yaml_type type = m->values->rows[row].node->type;
   if (override_of(m, row))
-    return AB_FAIL(AB_ECONFIG, "key '%s' is given by the environment variable %s and by an override, expected one of them",
-                   key, variable);
+    return AB_FAIL(AB_ECONFIG,
+                   "key '%s' is given by the environment variable %s and by an override, expected one of them", key,
+                   variable);
   if (m->model && find_in(m->model, key) && !overriding(m))
-    return AB_FAIL(AB_ECONFIG, "key '%s' is given by the environment variable %s and by %s, expected one of them or "
-                   "override_model_config=true", key, variable, m->model->name);
+    return AB_FAIL(AB_ECONFIG,
+                   "key '%s' is given by the environment variable %s and by %s, expected one of them or "
+                   "override_model_config=true",
+                   key, variable, m->model->name);
   if (type == AB_YAML_NULL || type >= AB_YAML_LIST)
     return AB_FAIL(AB_ECONFIG, "environment variable %s: key '%s' is %s, expected a string, number or boolean key",
                    variable, key, ab_yaml_type_name(type));
@@ -321,7 +329,8 @@ static ab_status check_environment_key(const struct merge *m, size_t row, const 
 static ab_status set_from_environment(struct merge *m, size_t row, const char *variable, const char *text) {
   char name[AB_WHERE_SIZE];
   snprintf(name, sizeof name, "environment variable %s", variable);
-  if (ab_keys[row].kind != AB_KIND_STRING) return ab_values_set_text(m->values, row, name, text, AB_SOURCE_ENVIRONMENT);
+  if (ab_keys[row].kind != AB_KIND_STRING)
+    return ab_values_set_text(m->values, row, name, text, AB_SOURCE_ENVIRONMENT);
   struct ab_yaml *document = NULL;
   AB_TRY(ab_yaml_string(&document, name, text));
   AB_TRY(ab_values_keep(m->values, document));
@@ -349,8 +358,6 @@ static ab_status merge_environment(struct merge *m) {
   for (char **entry = environ; entry && *entry; entry++) AB_TRY(merge_variable(m, *entry));
   return AB_OK;
 }
-
-/* ------------------------------------------------------------------------------------------------------------------ */
 
 static ab_status merge_all(struct merge *m, const struct ab_config_request *request) {
   const char *file = request->file, *const *overrides = request->overrides;

@@ -48,7 +48,8 @@ static ab_status check_supported(const struct ab_config *config, const struct su
   char values[200], expected[300];
   if (supports(s, config->values->rows[row].text)) return AB_OK;
   list_values(values, sizeof values, s);
-  snprintf(expected, sizeof expected, "%s (other values are not supported by this build)", s->hint ? s->hint : values);
+  snprintf(expected, sizeof expected, "%s (other values are not supported by this build)",
+           s->hint ? s->hint : values);
   return ab_value_refuse(config->values, row, expected);
 }
 
@@ -71,7 +72,8 @@ static ab_status check_default(const struct ab_config *config, size_t row) {
 static ab_status check_dropout(const struct ab_config *config) {
   size_t row = ab_key_find("dropout_rate");
   if (config->values->rows[row].node->number == 0 || !ab_values_bool(config->values, "enable_dropout")) return AB_OK;
-  return ab_value_refuse(config->values, row, "0.0, or enable_dropout=false (dropout is not supported by this build)");
+  return ab_value_refuse(config->values, row,
+                         "0.0, or enable_dropout=false (dropout is not supported by this build)");
 }
 
 static ab_status check_policy(const struct ab_config *config) {
@@ -111,8 +113,10 @@ static void print_given_without_effect(FILE *out, const struct ab_config *config
 static void print_outranked(FILE *out, const struct ab_value *value, const char *key) {
   char where[AB_WHERE_SIZE], lost[AB_WHERE_SIZE], won[AB_WHERE_SIZE];
   if (!value->outranked || value->source != AB_SOURCE_MODEL) return;
-  fprintf(out, "%s: %s of %s gives way to %s of the model file (override_model_config: true in that file reverses it)\n",
-          key, ab_value_shown(lost, value->outranked), ab_value_where(where, value->outranked), ab_value_shown(won, value));
+  fprintf(out,
+          "%s: %s of %s gives way to %s of the model file (override_model_config: true in that file reverses it)\n",
+          key, ab_value_shown(lost, value->outranked), ab_value_where(where, value->outranked),
+          ab_value_shown(won, value));
 }
 
 void ab_config_print_notes(FILE *out, const struct ab_config *config) {

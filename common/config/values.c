@@ -98,8 +98,7 @@ void ab_values_free(struct ab_config_values *values) {
 const char *ab_value_where(char buffer[AB_WHERE_SIZE], const struct ab_value *value) {
   if (value->source == AB_SOURCE_FILE || value->source == AB_SOURCE_MODEL)
     snprintf(buffer, AB_WHERE_SIZE, "%s:%d:%d", value->document->name, value->node->line, value->node->column);
-  else
-    snprintf(buffer, AB_WHERE_SIZE, "%s", value->document->name);
+  else snprintf(buffer, AB_WHERE_SIZE, "%s", value->document->name);
   return buffer;
 }
 
@@ -118,7 +117,7 @@ ab_status ab_value_refuse(const struct ab_config_values *values, size_t row, con
                  ab_value_shown(shown, value), expected);
 }
 
-/* Kinds ---------------------------------------------------------------------------------------------------------- */
+/* Kinds */
 
 static bool is_finite_number(const struct ab_yaml_node *node) {
   return (node->type == AB_YAML_INT || node->type == AB_YAML_FLOAT) && isfinite(node->number);
@@ -129,7 +128,8 @@ static bool fits_kind(const struct ab_key *key, const struct ab_yaml_node *node)
   case AB_KIND_BOOL: return node->type == AB_YAML_BOOL;
   case AB_KIND_INT: return node->type == AB_YAML_INT;
   case AB_KIND_FLOAT: return is_finite_number(node);
-  case AB_KIND_MAYBE_INT: return node->type == AB_YAML_INT || node->type == AB_YAML_BOOL || node->type == AB_YAML_NULL;
+  case AB_KIND_MAYBE_INT:
+    return node->type == AB_YAML_INT || node->type == AB_YAML_BOOL || node->type == AB_YAML_NULL;
   case AB_KIND_MAYBE_FLOAT: return is_finite_number(node) || node->type == AB_YAML_NULL;
   case AB_KIND_STRING: return node->type < AB_YAML_LIST || key->class == AB_KEY_NO_EFFECT;
   case AB_KIND_LIST: return node->type == AB_YAML_LIST;
@@ -169,7 +169,7 @@ ab_status ab_values_check_kinds(struct ab_config_values *values) {
   return AB_OK;
 }
 
-/* Reading -------------------------------------------------------------------------------------------------------- */
+/* Reading */
 
 const struct ab_value *ab_values_at(const struct ab_config_values *values, const char *key) {
   size_t row = ab_key_find(key);

@@ -1,4 +1,5 @@
-/* Shared by the configuration's suites: load from arguments or text, files in a scratch folder, no leak on any path. */
+/* Shared by the configuration's suites: load from arguments or text, files in a scratch folder, no leak on any path.
+ */
 #pragma once
 
 #include <check.h>
@@ -70,9 +71,10 @@ static inline void must_refuse(const char *file, const char *arguments, const ch
   size_t before = ab_mem_stats().live_blocks;
   struct ab_config *config = NULL;
   ab_status status = load(&config, file, arguments);
-  ck_assert_msg(status == AB_ECONFIG, "'%s': status %d, expected AB_ECONFIG (%s)", arguments, status, ab_status_message());
-  ck_assert_msg(strstr(ab_status_message(), text) != NULL, "'%s': \"%s\" lacks \"%s\"", arguments, ab_status_message(),
-                text);
+  ck_assert_msg(status == AB_ECONFIG, "'%s': status %d, expected AB_ECONFIG (%s)", arguments, status,
+                ab_status_message());
+  ck_assert_msg(strstr(ab_status_message(), text) != NULL, "'%s': \"%s\" lacks \"%s\"", arguments,
+                ab_status_message(), text);
   ck_assert_ptr_null(config);
   ck_assert_uint_eq(ab_mem_stats().live_blocks, before);
 }
@@ -98,3 +100,23 @@ static inline const char *write_text(const char *folder, const char *name, const
   ck_ok(ab_file_write(path, text, strlen(text)));
   return path;
 }
+
+/* A pipeline of 2 stages, 4 microbatches, 2 repeats, 1 layer: 4 layers, 8 rows. */
+#define PIPELINE                                                                                                     \
+  "base_num_decoder_layers=4 ici_pipeline_parallelism=2 per_device_batch_size=4 num_pipeline_microbatches=4 "        \
+  "max_target_length=8 "
+
+/* A table of refusals: arguments behind the prefix, and what the sentence holds. */
+struct row {
+  const char *arguments, *sentence;
+};
+
+static inline void refuse_rows(const char *prefix, const struct row *rows, size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    char arguments[1024];
+    snprintf(arguments, sizeof arguments, "%s%s", prefix, rows[i].arguments);
+    must_refuse(NULL, arguments, rows[i].sentence);
+  }
+}
+
+#define REFUSE(prefix, rows) refuse_rows(prefix, rows, sizeof rows / sizeof rows[0])

@@ -1,12 +1,18 @@
-/* The public YAML test suite through the door: what becomes of each case is pinned, one line per case. Regenerate the pins
- * by copying <build>/yaml_outcomes.txt after reading the difference. */
+/* The public YAML test suite through the door: what becomes of each case is pinned, one line per case. Regenerate the
+ * pins by copying <build>/yaml_outcomes.txt after reading the difference. */
 #include "cases.h"
 #include "yaml_door.h"
 
 static const struct {
   const char *mark, *text;
-} marks[] = {{"\xe2\x90\xa3", " "}, {"\xe2\x80\x94", ""}, {"\xc2\xbb", "\t"}, {"\xe2\x86\xb5", ""},
-             {"\xe2\x88\x8e\n", ""}, {"\xe2\x88\x8e", ""}, {"\xe2\x87\x94", "\xef\xbb\xbf"}, {"\xe2\x86\x90", "\r"}};
+} marks[] = {{"\xe2\x90\xa3", " "},
+             {"\xe2\x80\x94", ""},
+             {"\xc2\xbb", "\t"},
+             {"\xe2\x86\xb5", ""},
+             {"\xe2\x88\x8e\n", ""},
+             {"\xe2\x88\x8e", ""},
+             {"\xe2\x87\x94", "\xef\xbb\xbf"},
+             {"\xe2\x86\x90", "\r"}};
 
 /* The suite shows blanks and tabs by visible marks: a tab is any number of dashes and a guillemet. */
 static void resolve_marks(char *out, const char *text) {
@@ -38,7 +44,8 @@ static void print_outcome(FILE *out, const char *name, int number, const struct 
   size_t before = ab_mem_stats().live_blocks;
   ab_status status = ab_yaml_parse(&yaml, "t", text, strlen(text));
   ck_assert_msg(status == AB_OK || status == AB_EFORMAT, "%s: %s", name, ab_status_message());
-  fprintf(out, "%.4s %d %s %s\n", name, number, fail ? "invalid" : "valid", status == AB_OK ? "read" : ab_status_message());
+  fprintf(out, "%.4s %d %s %s\n", name, number, fail ? "invalid" : "valid",
+          status == AB_OK ? "read" : ab_status_message());
   ab_yaml_free(yaml);
   ck_assert_uint_eq(ab_mem_stats().live_blocks, before);
 }
@@ -91,8 +98,8 @@ START_TEST(every_case_of_the_suite_ends_as_pinned) {
   const char *a = found, *b = pinned;
   for (; *a && *b; line++) {
     size_t length = strcspn(a, "\n"), expected = strcspn(b, "\n");
-    ck_assert_msg(length == expected && memcmp(a, b, length) == 0, "line %d: '%.*s', pinned '%.*s'", line, (int)length, a,
-                  (int)expected, b);
+    ck_assert_msg(length == expected && memcmp(a, b, length) == 0, "line %d: '%.*s', pinned '%.*s'", line,
+                  (int)length, a, (int)expected, b);
     a += length + 1;
     b += expected + 1;
   }

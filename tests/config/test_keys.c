@@ -13,7 +13,10 @@ static void spell_json(char *out, size_t size, const struct ab_json *value) {
   bool boolean;
   switch (ab_json_type(value)) {
   case AB_JSON_NULL: snprintf(out, size, "null"); return;
-  case AB_JSON_BOOL: ck_ok(ab_json_bool(&boolean, value)); snprintf(out, size, boolean ? "true" : "false"); return;
+  case AB_JSON_BOOL:
+    ck_ok(ab_json_bool(&boolean, value));
+    snprintf(out, size, boolean ? "true" : "false");
+    return;
   case AB_JSON_NUMBER:
     ck_ok(ab_json_double(&number, value));
     if (ab_json_int64(&integer, value) == AB_OK) snprintf(out, size, "%lld", (long long)integer);
@@ -22,7 +25,8 @@ static void spell_json(char *out, size_t size, const struct ab_json *value) {
   case AB_JSON_STRING:
     ck_ok(ab_json_string(&string, value));
     ck_ok(ab_yaml_string(&yaml, "default", string));
-    snprintf(out, size, "%s", strcmp(string, "None") == 0 || strcmp(string, "none") == 0 ? "null" : yaml->nodes[0].text);
+    snprintf(out, size, "%s",
+             strcmp(string, "None") == 0 || strcmp(string, "none") == 0 ? "null" : yaml->nodes[0].text);
     ab_yaml_free(yaml);
     return;
   default: break;

@@ -28,7 +28,8 @@ static bool load_within(size_t allowed, const char *file, const char *arguments)
   if (status == AB_OK) ab_config_free(config);
   ab_mem_install(NULL);
   ck_assert_msg(status == AB_OK || status == AB_ENOMEM, "%zu: %d %s", allowed, status, ab_status_message());
-  ck_assert_msg(ab_mem_stats().live_blocks == 0, "%zu allocations leave %zu blocks", allowed, ab_mem_stats().live_blocks);
+  ck_assert_msg(ab_mem_stats().live_blocks == 0, "%zu allocations leave %zu blocks", allowed,
+                ab_mem_stats().live_blocks);
   if (status != AB_OK) ck_assert_ptr_null(config);
   return status == AB_OK;
 }
@@ -36,7 +37,8 @@ static bool load_within(size_t allowed, const char *file, const char *arguments)
 START_TEST(a_load_survives_the_failure_of_any_allocation) {
   const char *file = source_path("configs/main.yml");
   size_t allowed = 0;
-  while (!load_within(allowed, file, "steps=3 logical_axis_rules=[[a,b]] run_name=x per_device_batch_size=4")) allowed++;
+  while (!load_within(allowed, file, "steps=3 logical_axis_rules=[[a,b]] run_name=x per_device_batch_size=4"))
+    allowed++;
   ck_assert_uint_gt(allowed, 50);
 }
 END_TEST

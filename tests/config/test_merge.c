@@ -14,7 +14,8 @@ static struct ab_config *must_load(const char *file, const char *arguments) {
 
 static void check_value(const char *file, const char *arguments, const char *key, const char *value) {
   struct ab_config *c = must_load(file, arguments);
-  ck_assert_msg(strcmp(ab_config_value(c, key), value) == 0, "%s: %s, expected %s", key, ab_config_value(c, key), value);
+  ck_assert_msg(strcmp(ab_config_value(c, key), value) == 0, "%s: %s, expected %s", key, ab_config_value(c, key),
+                value);
   ab_config_free(c);
 }
 
@@ -63,11 +64,13 @@ START_TEST(the_data_folder_may_be_elsewhere) {
 END_TEST
 
 START_TEST(a_bad_parent_is_refused) {
-  must_refuse(write_text(folder, "a.yml", "base_config: nowhere.yml\n"), "", "a.yml:1:14: key 'base_config' names 'nowhere.yml'");
+  must_refuse(write_text(folder, "a.yml", "base_config: nowhere.yml\n"), "",
+              "a.yml:1:14: key 'base_config' names 'nowhere.yml'");
   must_refuse(write_text(folder, "b.yml", "base_config: b.yml\n"), "", "makes a chain of more than 16 files");
   must_refuse(write_text(folder, "c.yml", "base_config: ../c.yml\n"), "", "not a plain name");
   must_refuse(write_text(folder, "d.yml", "base_config: /etc/passwd\n"), "", "not a plain name");
-  must_refuse(write_text(folder, "e.yml", "base_config: [x]\n"), "", "key 'base_config' is a list, expected a file name");
+  must_refuse(write_text(folder, "e.yml", "base_config: [x]\n"), "",
+              "key 'base_config' is a list, expected a file name");
   write_text(folder, "broken.yml", "a: [\n");
   must_refuse(write_text(folder, "f.yml", "base_config: broken.yml\n"), "", "f.yml:1:14: key 'base_config': ");
   must_refuse(NULL, "base_config=x.yml", "key 'base_config' is read in files only");
@@ -99,7 +102,7 @@ START_TEST(a_missing_or_unreadable_file_is_refused) {
 }
 END_TEST
 
-/* The model file ------------------------------------------------------------------------------------------------------ */
+/* The model file */
 
 START_TEST(a_model_file_beats_the_file_and_an_equal_override_is_accepted) {
   const char *file = write_text(folder, "c.yml", "model_name: llama2-7b\nbase_emb_dim: 128\n");
@@ -112,8 +115,7 @@ END_TEST
 
 START_TEST(a_different_override_needs_override_model_config) {
   const char *file = write_text(folder, "c.yml", "model_name: llama2-7b\n");
-  must_refuse(file, "base_emb_dim=128",
-              "override 'base_emb_dim=128': key 'base_emb_dim' is 4096 in");
+  must_refuse(file, "base_emb_dim=128", "override 'base_emb_dim=128': key 'base_emb_dim' is 4096 in");
   must_refuse(file, "base_emb_dim=4096 base_emb_dim=128", "expected the same value or override_model_config=true");
   check_value(file, "base_emb_dim=128 override_model_config=true", "emb_dim", "128");
   check_value(file, "base_emb_dim=128 base_emb_dim=4096", "emb_dim", "4096");
@@ -121,7 +123,8 @@ START_TEST(a_different_override_needs_override_model_config) {
 END_TEST
 
 START_TEST(a_file_that_overrides_by_itself_beats_the_model_file) {
-  const char *file = write_text(folder, "c.yml", "model_name: llama2-7b\noverride_model_config: true\nbase_emb_dim: 128\n");
+  const char *file =
+      write_text(folder, "c.yml", "model_name: llama2-7b\noverride_model_config: true\nbase_emb_dim: 128\n");
   check_value(file, "", "emb_dim", "128");
   check_value(file, "", "num_decoder_layers", "32");
   check_value(file, "base_emb_dim=256", "emb_dim", "256");
@@ -155,7 +158,8 @@ START_TEST(a_model_file_is_searched_beside_the_file_and_one_folder_up) {
   check_value(lower, "", "num_decoder_layers", "3");
   check_value(beside, "model_name=mistral-7b-Instruct", "num_decoder_layers", "3");
   write_text(models, "mistral-7b.yml", "base_num_decoder_layer: 3\n");
-  must_refuse(beside, "", "mistral-7b.yml:1:1: key 'base_num_decoder_layer' is unknown, the nearest known key is "
+  must_refuse(beside, "",
+              "mistral-7b.yml:1:1: key 'base_num_decoder_layer' is unknown, the nearest known key is "
               "'base_num_decoder_layers'");
   write_text(models, "mistral-7b.yml", "base_config: x.yml\n");
   must_refuse(beside, "", "is not read in a model file");
@@ -183,7 +187,7 @@ START_TEST(axis_rules_are_merged_by_name) {
 }
 END_TEST
 
-/* Overrides ------------------------------------------------------------------------------------------------------------ */
+/* Overrides */
 
 START_TEST(an_override_is_key_equals_value) {
   must_refuse(NULL, "steps", "override 'steps' is not of the form key=value");
@@ -215,9 +219,10 @@ START_TEST(an_override_has_the_limits_of_a_document) {
 }
 END_TEST
 
-/* Environment ---------------------------------------------------------------------------------------------------------- */
+/* Environment */
 
-static ab_status load_in(struct ab_config **out, const char *file, const char *arguments, const char *name, const char *value) {
+static ab_status load_in(struct ab_config **out, const char *file, const char *arguments, const char *name,
+                         const char *value) {
   setenv(name, value, 1);
   ab_status status = load_with(out, file, arguments, false, true);
   unsetenv(name);
@@ -261,8 +266,9 @@ START_TEST(the_environment_has_rules) {
   for (size_t i = 0; i < sizeof environment_errors / sizeof environment_errors[0]; i++) {
     struct ab_config *c = NULL;
     size_t before = ab_mem_stats().live_blocks;
-    ck_fails(load_in(&c, NULL, environment_errors[i].arguments, environment_errors[i].name, environment_errors[i].value),
-             AB_ECONFIG, environment_errors[i].sentence);
+    ck_fails(
+        load_in(&c, NULL, environment_errors[i].arguments, environment_errors[i].name, environment_errors[i].value),
+        AB_ECONFIG, environment_errors[i].sentence);
     ck_assert_uint_eq(ab_mem_stats().live_blocks, before);
   }
   struct ab_config *c = NULL;

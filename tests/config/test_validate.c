@@ -1,23 +1,5 @@
 #include "cases.h"
 
-/* A pipeline of 2 stages, 4 microbatches, 2 repeats, 1 layer: 4 layers, 8 rows. */
-#define PIPELINE                                                                                                        \
-  "base_num_decoder_layers=4 ici_pipeline_parallelism=2 per_device_batch_size=4 num_pipeline_microbatches=4 max_target_length=8 "
-
-struct row {
-  const char *arguments, *sentence;
-};
-
-static void refuse_rows(const char *prefix, const struct row *rows, size_t count) {
-  for (size_t i = 0; i < count; i++) {
-    char arguments[1024];
-    snprintf(arguments, sizeof arguments, "%s%s", prefix, rows[i].arguments);
-    must_refuse(NULL, arguments, rows[i].sentence);
-  }
-}
-
-#define REFUSE(prefix, rows) refuse_rows(prefix, rows, sizeof rows / sizeof rows[0])
-
 static const struct row kinds[] = {
     {"steps=x", "override 'steps=x': key 'steps' is x, expected a decimal integer of 64 bits without leading zeros"},
     {"steps=3.0", "key 'steps' is 3.0, expected a decimal integer"},
@@ -48,10 +30,22 @@ static const struct row kinds[] = {
 
 START_TEST(a_value_of_the_wrong_kind_is_refused) {
   REFUSE("", kinds);
-  static const char *const good[] = {"packing=true", "packing=True", "packing=TRUE", "packing=False", "learning_rate=1e-5",
-                                     "learning_rate=1.0e-5", "learning_rate=1", "steps=1_000", "rope_max_timescale=10_000",
-                                     "run_name=no", "run_name=007", "attn_logits_soft_cap=none", "attn_logits_soft_cap=0.0",
-                                     "final_logits_soft_cap=0", "load_parameters_path=none", "quantization=None",
+  static const char *const good[] = {"packing=true",
+                                     "packing=True",
+                                     "packing=TRUE",
+                                     "packing=False",
+                                     "learning_rate=1e-5",
+                                     "learning_rate=1.0e-5",
+                                     "learning_rate=1",
+                                     "steps=1_000",
+                                     "rope_max_timescale=10_000",
+                                     "run_name=no",
+                                     "run_name=007",
+                                     "attn_logits_soft_cap=none",
+                                     "attn_logits_soft_cap=0.0",
+                                     "final_logits_soft_cap=0",
+                                     "load_parameters_path=none",
+                                     "quantization=None",
                                      "remat_policy=none"};
   for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) must_accept(NULL, good[i]);
 }
@@ -109,7 +103,8 @@ static const struct row ranges[] = {
     {"decoder_block=", "expected one of default, llama2"},
     {"dataset_type=syntetic", "key 'dataset_type' is syntetic, expected one of synthetic, tfds"},
     {"opt_type=adam", "key 'opt_type' is adam, expected one of adamw, adam_pax, sgd, muon"},
-    {"quantization=fp8 gradient_accumulation_steps=2", "key 'gradient_accumulation_steps' is 2, expected 1, since quantization"},
+    {"quantization=fp8 gradient_accumulation_steps=2",
+     "key 'gradient_accumulation_steps' is 2, expected 1, since quantization"},
 };
 
 START_TEST(a_value_out_of_range_is_refused) {
@@ -133,7 +128,8 @@ END_TEST
 START_TEST(the_parameter_scale_multiplies_dimensions) {
   static const struct {
     int scale, emb, heads, mlp, layers;
-  } rows[] = {{1, 1, 1, 1, 1}, {2, 1, 2, 2, 1}, {4, 2, 2, 2, 1}, {8, 2, 2, 2, 2}, {16, 2, 4, 4, 2}, {32, 4, 4, 4, 2}, {64, 4, 4, 4, 4}};
+  } rows[] = {{1, 1, 1, 1, 1},  {2, 1, 2, 2, 1},  {4, 2, 2, 2, 1}, {8, 2, 2, 2, 2},
+              {16, 2, 4, 4, 2}, {32, 4, 4, 4, 2}, {64, 4, 4, 4, 4}};
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
     char arguments[80];
     struct ab_config *c = NULL;
@@ -184,7 +180,8 @@ static ab_status load_on(struct ab_config **out, int64_t devices, const char *co
 static void check_devices(int64_t given, const char *override, int64_t expected) {
   struct ab_config *c = NULL;
   ab_status status = load_on(&c, given, &override, 1);
-  ck_assert_msg(status == (expected ? AB_OK : AB_ECONFIG), "%s on %lld: %s", override, (long long)given, ab_status_message());
+  ck_assert_msg(status == (expected ? AB_OK : AB_ECONFIG), "%s on %lld: %s", override, (long long)given,
+                ab_status_message());
   if (expected) ck_assert_int_eq(c->devices, expected);
   else ck_assert_ptr_nonnull(strstr(ab_status_message(), "devices, expected"));
   ab_config_free(c);
@@ -201,28 +198,34 @@ START_TEST(devices_are_the_product_of_factors_or_given) {
   const char *const fixed[] = {"ici_fsdp_parallelism=1", "dcn_data_parallelism=1"};
   struct ab_config *c = NULL;
   ck_fails(load_on(&c, 2, fixed, 2), AB_ECONFIG, "2 devices, expected 1, the product");
-  must_refuse(NULL, "ici_tensor_parallelism=0", "key 'ici_tensor_parallelism' is 0, expected a positive integer, or -1");
+  must_refuse(NULL, "ici_tensor_parallelism=0",
+              "key 'ici_tensor_parallelism' is 0, expected a positive integer, or -1");
   must_refuse(NULL, "ici_data_parallelism=-2", "key 'ici_data_parallelism' is -2");
   must_refuse(NULL, "ici_data_parallelism=-1", "since another factor of this network is already -1");
-  must_refuse(NULL, "ici_data_parallelism=65536 dcn_tensor_parallelism=65536", "a product of mesh factors of at most");
+  must_refuse(NULL, "ici_data_parallelism=65536 dcn_tensor_parallelism=65536",
+              "a product of mesh factors of at most");
 }
 END_TEST
 
-/* Pipeline --------------------------------------------------------------------------------------------------------------- */
+/* Pipeline */
 
 static const struct row pipeline[] = {
     {"num_layers_per_pipeline_stage=3",
      "key 'pipeline_parallel_layers' is 4, expected a multiple of 2 stages x num_layers_per_pipeline_stage = 3"},
     {"num_pipeline_repeats=3", "key 'pipeline_parallel_layers' is 4, expected 2 stages x num_pipeline_repeats 3 x "
                                "num_layers_per_pipeline_stage 1"},
-    {"pipeline_parallel_layers=6 num_pipeline_repeats=3", "key 'pipeline_parallel_layers' is 6, expected at most num_decoder_layers = 4"},
+    {"pipeline_parallel_layers=6 num_pipeline_repeats=3",
+     "key 'pipeline_parallel_layers' is 6, expected at most num_decoder_layers = 4"},
     {"num_pipeline_repeats=9223372036854775807", "key 'num_pipeline_repeats' is 9223372036854775807, expected"},
-    {"num_pipeline_repeats=2147483647 num_layers_per_pipeline_stage=2147483647", "expected 2 stages x num_pipeline_repeats"},
+    {"num_pipeline_repeats=2147483647 num_layers_per_pipeline_stage=2147483647",
+     "expected 2 stages x num_pipeline_repeats"},
     {"num_pipeline_repeats=0", "key 'num_pipeline_repeats' is 0, expected -1 or a positive integer"},
     {"num_pipeline_microbatches=0", "key 'num_pipeline_microbatches' is 0, expected -1 or a positive integer"},
     {"num_pipeline_microbatches=-4", "key 'num_pipeline_microbatches' is -4, expected -1 or a positive integer"},
-    {"num_pipeline_microbatches=3", "key 'num_pipeline_microbatches' is 3, expected a multiple of the 2 pipeline stages"},
-    {"num_pipeline_microbatches=6", "key 'num_pipeline_microbatches' is 6, expected a divisor of micro_batch_size_to_train_on = 8"},
+    {"num_pipeline_microbatches=3",
+     "key 'num_pipeline_microbatches' is 3, expected a multiple of the 2 pipeline stages"},
+    {"num_pipeline_microbatches=6",
+     "key 'num_pipeline_microbatches' is 6, expected a divisor of micro_batch_size_to_train_on = 8"},
     {"per_device_batch_size=0.5", "expected a divisor of micro_batch_size_to_train_on = 1"},
     {"num_pipeline_microbatches=2 pipeline_delay_activation_forwarding=true",
      "key 'num_pipeline_microbatches' is 2, expected at least 4, twice the stages"},
@@ -231,9 +234,12 @@ static const struct row pipeline[] = {
 };
 
 static const struct row gather[] = {
-    {"pipeline_parallel_layers=2", "key 'num_pipeline_repeats' is 1, expected more than 1, since pipeline_fsdp_ag_per_repeat"},
-    {"base_num_decoder_layers=8 num_layers_per_pipeline_stage=2", "key 'num_layers_per_pipeline_stage' is 2, expected 1, since"},
-    {"pipeline_delay_activation_forwarding=true", "key 'pipeline_delay_activation_forwarding' is true, expected false, since"},
+    {"pipeline_parallel_layers=2",
+     "key 'num_pipeline_repeats' is 1, expected more than 1, since pipeline_fsdp_ag_per_repeat"},
+    {"base_num_decoder_layers=8 num_layers_per_pipeline_stage=2",
+     "key 'num_layers_per_pipeline_stage' is 2, expected 1, since"},
+    {"pipeline_delay_activation_forwarding=true",
+     "key 'pipeline_delay_activation_forwarding' is true, expected false, since"},
     {"quantization=int8", "key 'quantization' is int8, expected none, since"},
     {"scan_layers_per_stage=true", "key 'scan_layers_per_stage' is true, expected false, since"},
     {"", "key 'pipeline_fsdp_ag_per_repeat' is true, expected false (other values are not supported by this build)"},
@@ -249,10 +255,13 @@ END_TEST
 START_TEST(the_asserts_come_in_maxtexts_order) {
   /* Each line breaks one rule more than the next. */
   static const struct row order[] = {
-      {"num_pipeline_repeats=3 num_pipeline_microbatches=3 per_device_batch_size=3.5 pipeline_delay_activation_forwarding=true",
+      {"num_pipeline_repeats=3 num_pipeline_microbatches=3 per_device_batch_size=3.5 "
+       "pipeline_delay_activation_forwarding=true",
        "expected 2 stages x num_pipeline_repeats 3"},
-      {"num_pipeline_microbatches=3 per_device_batch_size=3.5 pipeline_delay_activation_forwarding=true", "a multiple of the 2"},
-      {"num_pipeline_microbatches=2 per_device_batch_size=3.5 pipeline_delay_activation_forwarding=true", "a divisor of"},
+      {"num_pipeline_microbatches=3 per_device_batch_size=3.5 pipeline_delay_activation_forwarding=true",
+       "a multiple of the 2"},
+      {"num_pipeline_microbatches=2 per_device_batch_size=3.5 pipeline_delay_activation_forwarding=true",
+       "a divisor of"},
       {"num_pipeline_microbatches=2 pipeline_delay_activation_forwarding=true", "at least 4, twice the stages"},
   };
   REFUSE(PIPELINE, order);
@@ -269,7 +278,8 @@ START_TEST(pipeline_defaults_are_resolved) {
       {"base_num_decoder_layers=8 ici_pipeline_parallelism=2 pipeline_delay_activation_forwarding=true", 2, 4, 4, 8},
       {"base_num_decoder_layers=8 ici_pipeline_parallelism=2 dcn_pipeline_parallelism=2", 4, 4, 2, 8},
       {"base_num_decoder_layers=6 ici_pipeline_parallelism=2 pipeline_parallel_layers=4", 2, 2, 2, 4},
-      {"base_num_decoder_layers=8 ici_pipeline_parallelism=2 num_layers_per_pipeline_stage=2 num_pipeline_repeats=2", 2, 2, 2, 8},
+      {"base_num_decoder_layers=8 ici_pipeline_parallelism=2 num_layers_per_pipeline_stage=2 num_pipeline_repeats=2",
+       2, 2, 2, 8},
   };
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
     struct ab_config *c = NULL;
@@ -309,74 +319,6 @@ START_TEST(schedule_steps_are_resolved) {
 }
 END_TEST
 
-/* Support ------------------------------------------------------------------------------------------------------------------ */
-
-static const struct row unsupported[] = {
-    {"dtype=bfloat16", "override 'dtype=bfloat16': key 'dtype' is bfloat16, expected float32, give dtype=float32"},
-    {"weight_dtype=bfloat16", "give weight_dtype=float32"},
-    {"grad_dtype=bfloat16", "give grad_dtype=float32"},
-    {"mu_dtype=bfloat16", "give mu_dtype=float32"},
-    {"decoder_block=mixtral", "expected llama2 or simple or simple_mlp (other values are not supported by this build)"},
-    {"decoder_block=default", "expected llama2 or simple or simple_mlp"},
-    {"attention=flash", "key 'attention' is flash, expected autoselected or dot_product"},
-    {"attention_type=mla", "key 'attention_type' is mla, expected global"},
-    {"mlp_activations=[gelu,linear]", "key 'mlp_activations' is [gelu, linear], expected [silu, linear]"},
-    {"opt_type=adam_pax", "expected adamw or sgd"},
-    {"opt_type=muon", "expected adamw or sgd"},
-    {"adamw_mask=[scale]", "key 'adamw_mask' is [scale], expected []"},
-    {"quantization=int8", "key 'quantization' is int8, expected no quantization"},
-    {"num_experts=4 base_moe_mlp_dim=7168", "key 'num_experts' is 4, expected 1"},
-    {"gradient_accumulation_steps=2", "key 'gradient_accumulation_steps' is 2, expected 1"},
-    {"logits_via_embedding=true", "key 'logits_via_embedding' is true, expected false"},
-    {"attn_logits_soft_cap=30.0", "key 'attn_logits_soft_cap' is 30.0, expected 0.0 or none"},
-    {"final_logits_soft_cap=30", "key 'final_logits_soft_cap' is 30, expected 0.0 or none"},
-    {"fused_qkv=true", "key 'fused_qkv' is true, expected false"},
-    {"fused_mlp=true", "key 'fused_mlp' is true, expected false"},
-    {"use_iota_embed=true", "key 'use_iota_embed' is true, expected false"},
-    {"trainable_position_size=16", "key 'trainable_position_size' is 16, expected -1"},
-    {"mtp_num_layers=1", "key 'mtp_num_layers' is 1, expected 0"},
-    {"num_vocab_tiling=2", "key 'num_vocab_tiling' is 2, expected 1"},
-    {"rope_type=yarn", "key 'rope_type' is yarn, expected default"},
-    {"use_multimodal=true", "key 'use_multimodal' is true, expected false"},
-    {"training_objective=block_diffusion", "expected causal_lm"},
-    {"skip_step_on_spikes=true", "expected false"},
-    {"load_parameters_path=gs://x", "expected \"\" (other values are not supported by this build: weights come from"},
-    {"remat_policy=custom", "custom is not supported by this build"},
-    {"dropout_rate=0.1", "key 'dropout_rate' is 0.1, expected 0.0, or enable_dropout=false"},
-    {"use_nnx_pipeline=true", "key 'use_nnx_pipeline' is true, expected false"},
-    {"upstream_faithful=B1", "key 'upstream_faithful' is B1, expected \"\""},
-    {PIPELINE "pipeline_fsdp_ag_once=true", "key 'pipeline_fsdp_ag_once' is true, expected false"},
-};
-
-START_TEST(what_this_build_lacks_is_refused_by_name_unless_inspected) {
-  REFUSE("", unsupported);
-  for (size_t i = 0; i < sizeof unsupported / sizeof unsupported[0]; i++) {
-    struct ab_config *c = NULL;
-    ab_status status = load_with(&c, NULL, unsupported[i].arguments, true, false);
-    ck_assert_msg(status == AB_OK, "%s: %s", unsupported[i].arguments, ab_status_message());
-    ab_config_free(c);
-  }
-}
-END_TEST
-
-START_TEST(what_changes_no_number_is_accepted) {
-  static const char *const good[] = {
-      "dropout_rate=0.1 enable_dropout=false", "matmul_precision=highest", "activations_in_float32=true",
-      "float32_logits=true", "logits_dot_in_fp32=true", "ici_tensor_parallelism=2", "num_experts_per_tok=2",
-      "sliding_window_size=4", "enable_checkpointing=false", "hardware=cpu", "mlpwi=offload", "remat_policy=minimal",
-      "remat_policy=save_qkv_proj", "mu_dtype=float32", "scan_pipeline_repeats=true", "enable_nnx=false", "profiler=xplane",
-      "hf_train_files=[a,b]"};
-  for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) must_accept(NULL, good[i]);
-}
-END_TEST
-
-/* An unsupported value is a decision of the last moment: an invalid one beside it is named first. */
-START_TEST(support_is_judged_last) {
-  must_refuse(NULL, "dtype=bfloat16 steps=0", "key 'steps' is 0");
-  must_refuse(NULL, PIPELINE "fused_qkv=true num_pipeline_microbatches=3", "a multiple of the 2");
-}
-END_TEST
-
 static Suite *suite(void) {
   Suite *s = suite_create("validate");
   TCase *c = tcase_create("validate");
@@ -392,9 +334,6 @@ static Suite *suite(void) {
   tcase_add_test(c, pipeline_defaults_are_resolved);
   tcase_add_test(c, without_pipelining_its_keys_stay_as_given);
   tcase_add_test(c, schedule_steps_are_resolved);
-  tcase_add_test(c, what_this_build_lacks_is_refused_by_name_unless_inspected);
-  tcase_add_test(c, what_changes_no_number_is_accepted);
-  tcase_add_test(c, support_is_judged_last);
   suite_add_tcase(s, c);
   return s;
 }
