@@ -18,14 +18,21 @@ struct sums {
   uint64_t nonfinite, negative_zeros;
 };
 
-static void add_block(struct sums *sums, const double *values, size_t count) {
+static void add_block(struct sums *sums, const double *restrict values, size_t count) {
+  double squares[LANES], plain[LANES], most[LANES], scale = sums->scale;
+  memcpy(squares, sums->squares, sizeof squares);
+  memcpy(plain, sums->plain, sizeof plain);
+  memcpy(most, sums->max_abs, sizeof most);
   for (size_t i = 0; i < count; i += LANES)
     for (size_t l = 0; l < LANES; l++) {
-      double x = values[i + l], scaled = x * sums->scale, size = fabs(x);
-      sums->plain[l] += x;
-      sums->squares[l] += scaled * scaled;
-      sums->max_abs[l] = size > sums->max_abs[l] ? size : sums->max_abs[l];
+      double x = values[i + l], scaled = x * scale, size = fabs(x);
+      plain[l] += x;
+      squares[l] += scaled * scaled;
+      most[l] = size > most[l] ? size : most[l];
     }
+  memcpy(sums->squares, squares, sizeof squares);
+  memcpy(sums->plain, plain, sizeof plain);
+  memcpy(sums->max_abs, most, sizeof most);
 }
 
 static double fold(const double *lane) {
@@ -35,33 +42,35 @@ static double fold(const double *lane) {
 /* One block of canonical elements and their finite values. values[0, count) are set; a float's -0 becomes +0. */
 typedef void (*canonical_fn)(struct sums *sums, void *elements, double *values, size_t count);
 
+/* Counts in 32 bits and masks instead of branches: so it runs in vector registers. */
 static void canonical_f32(struct sums *sums, void *elements, double *values, size_t count) {
-  uint32_t *bits = elements;
-  uint64_t nonfinite = 0, negative = 0;
+  float finite[BLOCK];
+  uint32_t *restrict bits = elements, nonfinite = 0, negative = 0;
   for (size_t i = 0; i < count; i++) {
-    float x;
-    memcpy(&x, &bits[i], sizeof x);
-    bool finite = (bits[i] & 0x7f800000u) != 0x7f800000u, minus = bits[i] == 0x80000000u;
-    nonfinite += !finite;
+    uint32_t odd = (bits[i] & 0x7f800000u) == 0x7f800000u, minus = bits[i] == 0x80000000u;
+    nonfinite += odd;
     negative += minus;
-    bits[i] = minus ? 0 : bits[i];
-    values[i] = finite ? (double)x : 0;
+    bits[i] &= minus - 1;
+    uint32_t kept = bits[i] & (odd - 1);
+    memcpy(&finite[i], &kept, sizeof kept);
   }
+  for (size_t i = 0; i < count; i++) values[i] = (double)finite[i];
   sums->nonfinite += nonfinite;
   sums->negative_zeros += negative;
 }
 
 static void canonical_f64(struct sums *sums, void *elements, double *values, size_t count) {
-  uint64_t *bits = elements;
+  uint64_t *restrict bits = elements, nonfinite = 0, negative = 0;
   for (size_t i = 0; i < count; i++) {
-    double x;
-    memcpy(&x, &bits[i], sizeof x);
-    bool finite = (bits[i] & 0x7ff0000000000000u) != 0x7ff0000000000000u, minus = bits[i] == (uint64_t)1 << 63;
-    sums->nonfinite += !finite;
-    sums->negative_zeros += minus;
-    bits[i] = minus ? 0 : bits[i];
-    values[i] = finite ? x : 0;
+    uint64_t odd = (bits[i] & 0x7ff0000000000000u) == 0x7ff0000000000000u, minus = bits[i] == (uint64_t)1 << 63;
+    nonfinite += odd;
+    negative += minus;
+    bits[i] &= minus - 1;
+    uint64_t kept = bits[i] & (odd - 1);
+    memcpy(&values[i], &kept, sizeof kept);
   }
+  sums->nonfinite += nonfinite;
+  sums->negative_zeros += negative;
 }
 
 static void canonical_i32(struct sums *sums, void *elements, double *values, size_t count) {
