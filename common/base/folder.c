@@ -17,6 +17,11 @@ bool ab_folder_exists(const char *path) {
   return stat(path, &about) == 0 && S_ISDIR(about.st_mode);
 }
 
+bool ab_file_exists(const char *path) {
+  struct stat about;
+  return lstat(path, &about) == 0;
+}
+
 static ab_status make_one(const char *path) {
   if (mkdir(path, 0777) == 0) return AB_OK;
   int error = errno;
