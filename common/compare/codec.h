@@ -1,5 +1,5 @@
-/* Little-endian bytes of the stream's payloads. Writing goes into room that the caller has made; reading past the end or a
- * value out of range sets `bad` and yields zeros.
+/* Little-endian bytes of the stream's payloads. Writing goes into room that the caller has made; reading past the
+ * end or a value out of range sets `bad` and yields zeros.
  */
 #pragma once
 

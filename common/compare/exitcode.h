@@ -7,7 +7,7 @@ enum ab_exit {
   AB_EXIT_USAGE = 2,        /* usage, config or environment error; an output that was asked for could not be written */
   AB_EXIT_SIDE = 3,         /* a side failed: crash, hang, out of memory, damaged or unfinished stream */
   AB_EXIT_GOLDEN = 4,       /* golden asked for but missing, stale or malformed */
-  AB_EXIT_INCOMPARABLE = 5, /* structure or counts differ, nothing compared, uncalibrated where calibration is required */
+  AB_EXIT_INCOMPARABLE = 5, /* structure or counts differ, nothing compared, no calibration where one is required */
   AB_EXIT_SELFTEST = 6      /* a control that must turn red stayed green */
 };
 

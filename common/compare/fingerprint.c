@@ -31,7 +31,8 @@ static void project(double lanes[AB_PROJECTIONS][LANES], double x, uint64_t word
   for (int j = 0; j < AB_PROJECTIONS; j++) lanes[j][lane] += word >> j & 1 ? -x : x;
 }
 
-void ab_fingerprint(struct ab_fingerprint *out, const struct ab_identity *id, const struct ab_view *view, uint64_t seed) {
+void ab_fingerprint(struct ab_fingerprint *out, const struct ab_identity *id, const struct ab_view *view,
+                    uint64_t seed) {
   double lanes[AB_PROJECTIONS][LANES] = {{0}};
   struct ab_cursor cursor;
   size_t start = 0;

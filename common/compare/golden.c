@@ -103,7 +103,8 @@ static ab_status copy_metrics(struct ab_golden *g, const struct ab_recording *r)
   for (size_t i = 0; i < r->metrics; i++) {
     const struct ab_metric *m = &r->metric[i].metric;
     if (!isfinite(m->value))
-      return AB_FAIL(AB_EMISMATCH, "metric '%s' of step %d is not finite, no golden can be made of it", m->name, m->step);
+      return AB_FAIL(AB_EMISMATCH, "metric '%s' of step %d is not finite, no golden can be made of it", m->name,
+                     m->step);
     g->metric[i] = *m;
     g->metric_order[i] = r->metric[i].order;
   }
@@ -184,11 +185,12 @@ ab_status ab_golden_new(struct ab_golden **out, const struct ab_recording *recor
 }
 
 static ab_status stale(const char *what, const char *key, const char *there, const char *here) {
-  return AB_FAIL(AB_EMISMATCH, "%s is stale: config key '%s' is %s there and %s here", what, key, there ? there : "absent",
-                 here ? here : "absent");
+  return AB_FAIL(AB_EMISMATCH, "%s is stale: config key '%s' is %s there and %s here", what, key,
+                 there ? there : "absent", here ? here : "absent");
 }
 
-static ab_status check_sorted(const struct ab_golden *g, const struct ab_pair_text *here, size_t count, const char *what) {
+static ab_status check_sorted(const struct ab_golden *g, const struct ab_pair_text *here, size_t count,
+                              const char *what) {
   size_t i = 0, k = 0;
   while (i < g->configs || k < count) {
     int order = i == g->configs ? 1 : k == count ? -1 : strcmp(g->config[i].key, here[k].key);

@@ -1,9 +1,10 @@
 /* Golden JSON, schema "abpipe-golden/1": the numbers that a case gave once, with where they came from.
  *
- * Written by `ab_golden` only; no comparison writes one. Numbers stand as {"value": shortest decimal, "bits": hex}; the
- * bits count and must agree with the decimal. Keys in a fixed order, one value per line, no time outside provenance.
- * Codes: AB_ENOTFOUND there is no such file, AB_EIO it cannot be read; AB_EFORMAT malformed, truncated, newer schema, merge
- * conflict, edited by hand; AB_EMISMATCH stale: made for another config. All are exit 4; a difference of values is a verdict.
+ * Written by `ab_golden` only; no comparison writes one. Numbers stand as {"value": shortest decimal, "bits": hex};
+ * the bits count and must agree with the decimal. Keys in a fixed order, one value per line, no time outside
+ * provenance. Codes: AB_ENOTFOUND there is no such file, AB_EIO it cannot be read; AB_EFORMAT malformed, truncated,
+ * newer schema, merge conflict, edited by hand; AB_EMISMATCH stale: made for another config. All are exit 4; a
+ * difference of values is a verdict.
  */
 #pragma once
 
@@ -42,8 +43,8 @@ struct ab_golden {
   size_t changes;
 };
 
-/* XXH3-128 over "key=value\n" in key order, 32 hex digits. AB_EMISMATCH for a repeated key. What does not change numbers
- * (run_name, base_output_directory) is left out by the caller. */
+/* XXH3-128 over "key=value\n" in key order, 32 hex digits. AB_EMISMATCH for a repeated key. What does not change
+ * numbers (run_name, base_output_directory) is left out by the caller. */
 ab_status ab_golden_digest(char out[33], const struct ab_pair_text *pairs, size_t count);
 
 /* Takes the metrics and fingerprints of a complete recording. AB_EMISMATCH when it is incomplete, has no metric or no
@@ -66,9 +67,9 @@ ab_status ab_golden_check_config(const struct ab_golden *golden, const struct ab
 
 /* The golden as a side, named "golden", in its execution order. AB_EMISMATCH for a repeated identity. */
 ab_status ab_golden_recording(struct ab_recording **out, const struct ab_golden *golden);
-/* Judges a run (a) against a golden (b; `side` is its recording, which must outlive the verdict). Exact where both are
- * portable, else bounded, by estimate, within the golden's own bound or what `bounds` knows. expected: what the config asks
- * a golden to hold; it must hold exactly that. portable: the run used the portable kernels. */
+/* Judges a run (a) against a golden (b; `side` is its recording, which must outlive the verdict). Exact where both
+ * are portable, else bounded, by estimate, within the golden's own bound or what `bounds` knows. expected: what the
+ * config asks a golden to hold; it must hold exactly that. portable: the run used the portable kernels. */
 ab_status ab_golden_compare(struct ab_verdict *out, const struct ab_golden *golden, const struct ab_recording *run,
                             const struct ab_recording *side, bool portable, const struct ab_expected *expected,
                             ab_bounds_fn bounds, void *bounds_ctx);

@@ -100,7 +100,8 @@ static ab_status get_order(size_t *order, size_t i, const struct ab_json *object
 static ab_status get_name(char *out, const struct ab_json *object, const char *key) {
   const char *text;
   AB_TRY(ab_json_get_string(&text, object, key));
-  if (!text[0] || strlen(text) >= AB_NAME_MAX) return ab_json_fail(ab_json_find(object, key), "is no name of 1 to 95 bytes");
+  if (!text[0] || strlen(text) >= AB_NAME_MAX)
+    return ab_json_fail(ab_json_find(object, key), "is no name of 1 to 95 bytes");
   strcpy(out, text);
   return AB_OK;
 }
@@ -304,8 +305,10 @@ static ab_status fill(struct ab_golden *g, const struct ab_json *root) {
 
 /* git's markers at the start of a line; no JSON has such a line. */
 static bool merge_conflict(const char *text, size_t size) {
+  static const char *const markers[] = {"<<<<<<<", "=======", ">>>>>>>"};
   for (const char *line = text, *end = text + size; line && end - line >= 7;) {
-    if (memcmp(line, "<<<<<<<", 7) == 0 || memcmp(line, ">>>>>>>", 7) == 0 || memcmp(line, "=======", 7) == 0) return true;
+    for (int m = 0; m < 3; m++)
+      if (memcmp(line, markers[m], 7) == 0) return true;
     line = memchr(line, '\n', (size_t)(end - line));
     line = line ? line + 1 : NULL;
   }
@@ -316,7 +319,8 @@ ab_status ab_golden_parse(struct ab_golden **out, const char *text, size_t size,
   struct ab_json *root;
   struct ab_golden *golden;
   if (merge_conflict(text, size))
-    return AB_FAIL(AB_EFORMAT, "%s holds the markers of a merge conflict: resolve it and record the golden again", what);
+    return AB_FAIL(AB_EFORMAT, "%s holds the markers of a merge conflict: resolve it and record the golden again",
+                   what);
   AB_TRY(ab_json_parse(&root, text, size, what, NULL));
   ab_status status = ab_mem_new(&golden, 1, sizeof *golden);
   if (status == AB_OK) {

@@ -2,7 +2,8 @@
 
 #include "mem.h"
 
-size_t ab_index_find(const struct ab_index *index, uint64_t hash, ab_row_equal equal, const void *rows, const void *key) {
+size_t ab_index_find(const struct ab_index *index, uint64_t hash, ab_row_equal equal, const void *rows,
+                     const void *key) {
   if (!index->slots) return SIZE_MAX;
   for (size_t i = (size_t)hash & (index->slots - 1); index->slot[i]; i = (i + 1) & (index->slots - 1))
     if (equal(rows, index->slot[i] - 1, key)) return index->slot[i] - 1;

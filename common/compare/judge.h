@@ -3,8 +3,8 @@
 
 #include "verdict.h"
 
-/* Fills finding->evidence, distance, difference, differs and fails; the rest of it is set by the caller. `judged` is false
- * for a bounded tensor that differs and of which neither values nor fingerprints are known. */
+/* Fills finding->evidence, distance, difference, differs and fails; the rest of it is set by the caller. `judged` is
+ * false for a bounded tensor that differs and of which neither values nor fingerprints are known. */
 ab_status ab_judge_tensor(struct ab_finding *finding, bool *judged, const struct ab_comparison *c,
                           const struct ab_observation *a, const struct ab_observation *b);
 void ab_judge_metric(struct ab_finding *finding, const struct ab_metric *a, const struct ab_metric *b);

@@ -10,9 +10,9 @@ struct ab_value_pair {
   uint64_t bits_a, bits_b; /* of the own dtype */
 };
 
-/* Formulas: rel_l2 = |a-b|_2 / |b|_2; max_abs_over_max = max |a-b| / max |b|; both in double over the elements where both
- * sides are finite, in fixed order, scaled so that nothing overflows; 0 against 0 is 0, anything else against 0 infinite.
- * +0 equals -0. A non-finite value is equal to nothing, not even to itself. */
+/* Formulas: rel_l2 = |a-b|_2 / |b|_2; max_abs_over_max = max |a-b| / max |b|; both in double over the elements where
+ * both sides are finite, in fixed order, scaled so that nothing overflows; 0 against 0 is 0, anything else against 0
+ * infinite. +0 equals -0. A non-finite value is equal to nothing, not even to itself. */
 struct ab_difference {
   size_t count;
   size_t differing;      /* unequal elements, non-finite ones included */

@@ -92,7 +92,8 @@ static void put_shapes(struct lines *l, const struct ab_group *g) {
   ab_shape_print(a, sizeof a, &g->shape_a);
   ab_shape_print(b, sizeof b, &g->shape_b);
   if (g->change == AB_CHANGE_RESHAPED) say(l, ", %s instead of %s", a, b);
-  if (g->change == AB_CHANGE_RETYPED) say(l, ", %s instead of %s", ab_dtype_name(g->dtype_a), ab_dtype_name(g->dtype_b));
+  if (g->change == AB_CHANGE_RETYPED)
+    say(l, ", %s instead of %s", ab_dtype_name(g->dtype_a), ab_dtype_name(g->dtype_b));
 }
 
 static void lines_structure(struct lines *l, const struct ab_verdict *v) {
@@ -138,8 +139,9 @@ static void line_numerics(struct lines *l, const struct ab_report *r) {
 
 static void put_other(struct lines *l, const struct ab_verdict *v) {
   say(l, "%s against %s: ", v->name_a, v->name_b);
-  say(l, "%s (%zu tensors, %zu metrics", v->exit == AB_EXIT_EQUAL && v->differing ? "within bounds" : ab_exit_reason(v->exit),
-      v->tensors.compared, v->metrics.compared);
+  bool within = v->exit == AB_EXIT_EQUAL && v->differing;
+  say(l, "%s (%zu tensors, %zu metrics", within ? "within bounds" : ab_exit_reason(v->exit), v->tensors.compared,
+      v->metrics.compared);
   if (v->failing) say(l, ", %zu fail", v->failing);
   put(l, ")");
 }
@@ -205,6 +207,12 @@ static void line_values(struct lines *l, const struct ab_verdict *v) {
   put(l, "\n");
 }
 
+/* A distance from norms is a lower bound only. */
+static const char *certainty(const struct ab_finding *f) {
+  if (f->evidence == AB_EVIDENCE_ESTIMATE) return " (estimate)";
+  return f->evidence == AB_EVIDENCE_DIGEST && f->differs ? " or more" : "";
+}
+
 static void line_bound(struct lines *l, const struct ab_verdict *v) {
   const struct ab_finding *f = &v->worst;
   char limit[AB_NUMBER_MAX], distance[AB_NUMBER_MAX];
@@ -221,8 +229,7 @@ static void line_bound(struct lines *l, const struct ab_verdict *v) {
   if (!isfinite(f->distance))
     put(l, "no tolerance would let it pass");
   else
-    say(l, "%s %s%s", f->fails ? "would pass at" : "needs", distance,
-        f->evidence == AB_EVIDENCE_ESTIMATE ? " (estimate)" : f->evidence == AB_EVIDENCE_DIGEST && f->differs ? " or more" : "");
+    say(l, "%s %s%s", f->fails ? "would pass at" : "needs", distance, certainty(f));
   put(l, "\n");
 }
 

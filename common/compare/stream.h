@@ -45,8 +45,8 @@ ab_status ab_stream_error(struct ab_stream_writer *writer, ab_status code, const
 ab_status ab_stream_end(struct ab_stream_writer *writer);
 ab_status ab_stream_flush(struct ab_stream_writer *writer);
 
-/* A probe's receiver with a writer as ctx: ab_probe_new(&probe, &ab_stream_probe, writer, level, stages). Values are not
- * sent: full tensors travel through files. */
+/* A probe's receiver with a writer as ctx: ab_probe_new(&probe, &ab_stream_probe, writer, level, stages). Values are
+ * not sent: full tensors travel through files. */
 extern const struct ab_probe_ops ab_stream_probe;
 
 /* Reader: the parent's end. Every method is required. A method's failure is the stream's failure: a repeated identity,

@@ -30,8 +30,8 @@ struct ab_bound {
   double limit; /* 0 for bitwise; a distance passes when distance <= limit */
 };
 
-/* given: the reference's own bound, negative if it has none. own: the f32 oracle's own distance to f64, negative if it is
- * not known. A bound that is not finite is taken as absent. */
+/* given: the reference's own bound, negative if it has none. own: the f32 oracle's own distance to f64, negative if
+ * it is not known. A bound that is not finite is taken as absent. */
 struct ab_bound ab_tier_bound(enum ab_pair pair, enum ab_quantity quantity, double given, double own);
 /* distance <= limit; false for NaN. */
 bool ab_bound_holds(const struct ab_bound *bound, double distance);

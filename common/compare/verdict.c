@@ -78,7 +78,8 @@ static void tally(struct ab_verdict *v, const struct ab_finding *f) {
   if (f->fails && (v->failing == 1 || f->order < v->first.order)) v->first = *f;
 }
 
-static struct ab_bound bound_of(const struct ab_comparison *c, const struct ab_identity *id, enum ab_quantity quantity) {
+static struct ab_bound bound_of(const struct ab_comparison *c, const struct ab_identity *id,
+                                enum ab_quantity quantity) {
   double given = -1, own = -1;
   if (c->bounds) c->bounds(c->bounds_ctx, id, &given, &own);
   return ab_tier_bound(c->pair, quantity, given, own);
@@ -127,7 +128,8 @@ static ab_status join_tensor(struct join *j, const struct ab_recorded *rb) {
   return ab_groups_add(&j->groups, change, ra ? &ra->observation : NULL, b);
 }
 
-static ab_status judge_metric(struct join *j, const struct ab_recorded_metric *ra, const struct ab_recorded_metric *rb) {
+static ab_status judge_metric(struct join *j, const struct ab_recorded_metric *ra,
+                              const struct ab_recorded_metric *rb) {
   struct ab_finding f = {.metric = true, .id = ab_metric_identity(&rb->metric), .order = rb->order,
                          .quantity = AB_Q_METRIC};
   f.at_a = f.at_b = (struct ab_where){-1, -1, -1, false};

@@ -1,8 +1,9 @@
 /* Joins two recordings and judges them: structure first, values second, counts always.
  *
- * b is the reference: distances are relative to it, and its order of arrival is the execution order. Sides are joined by
- * identity, never by arrival. Bitwise tier: equal digests and no non-finite value. Where digests differ, values are asked
- * for; without values, fingerprints estimate the distance, and a bounded tensor with neither is not compared.
+ * b is the reference: distances are relative to it, and its order of arrival is the execution order. Sides are
+ * joined by identity, never by arrival. Bitwise tier: equal digests and no non-finite value. Where digests differ,
+ * values are asked for; without values, fingerprints estimate the distance, and a bounded tensor with neither is not
+ * compared.
  */
 #pragma once
 
@@ -11,11 +12,11 @@
 #include "recording.h"
 #include "tiers.h"
 
-/* Values of one observation. side 0 is a, 1 is b. The view is borrowed until the next call for that side. AB_ENOTFOUND: not
- * kept. Any other failure ends the judgement. */
+/* Values of one observation. side 0 is a, 1 is b. The view is borrowed until the next call for that side.
+ * AB_ENOTFOUND: not kept. Any other failure ends the judgement. */
 typedef ab_status (*ab_values_fn)(void *ctx, int side, const struct ab_observation *observation, struct ab_view *out);
-/* The bounds known for one identity (a metric has the tensor name of the metric and layer -1): what the reference carries
- * and the f32 oracle's own distance to f64. Both preset to -1: unknown. */
+/* The bounds known for one identity (a metric has the tensor name of the metric and layer -1): what the reference
+ * carries and the f32 oracle's own distance to f64. Both preset to -1: unknown. */
 typedef void (*ab_bounds_fn)(void *ctx, const struct ab_identity *id, double *given, double *own);
 
 /* What config and parameter tables say must be there; never taken from a stream. */
@@ -110,8 +111,9 @@ struct ab_verdict {
 };
 enum { AB_GROUPS_MAX = 32 };
 
-/* Fails only on memory, on a callback's failure, and on a recording that is not complete (AB_ECOMM). Every outcome, equal or
- * not, is AB_OK and in out->exit: 5 when structure or counts differ, or nothing was compared; else 1; else 0. */
+/* Fails only on memory, on a callback's failure, and on a recording that is not complete (AB_ECOMM). Every outcome,
+ * equal or not, is AB_OK and in out->exit: 5 when structure or counts differ, or nothing was compared; else 1; else
+ * 0. */
 ab_status ab_verdict(struct ab_verdict *out, const struct ab_comparison *comparison);
 void ab_verdict_free(struct ab_verdict *verdict);
 

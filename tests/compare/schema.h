@@ -34,11 +34,15 @@ static inline bool schema_type(struct schema *s, const struct ab_json *value, co
   return schema_fails(s, value, "is of none of the types", "");
 }
 
+static inline bool schema_same_text(const struct ab_json *a, const struct ab_json *b) {
+  const char *x, *y;
+  return ab_json_string(&x, a) == AB_OK && ab_json_string(&y, b) == AB_OK && strcmp(x, y) == 0;
+}
+
 static inline bool schema_enum(struct schema *s, const struct ab_json *value, const struct ab_json *list) {
-  const char *text, *wanted;
   int64_t number, other;
   for (const struct ab_json *e = ab_json_first(list); e; e = ab_json_next(e)) {
-    if (ab_json_string(&text, value) == AB_OK && ab_json_string(&wanted, e) == AB_OK && strcmp(text, wanted) == 0) return true;
+    if (schema_same_text(value, e)) return true;
     if (ab_json_int64(&number, value) == AB_OK && ab_json_int64(&other, e) == AB_OK && number == other) return true;
   }
   return schema_fails(s, value, "is not in the enum", "");
@@ -70,14 +74,15 @@ static inline bool schema_any(struct schema *s, const struct ab_json *value, con
 
 static inline bool schema_reference(struct schema *s, const struct ab_json *value, const struct ab_json *ref) {
   const char *name = "";
-  if (ab_json_string(&name, ref) != AB_OK || strncmp(name, "#/$defs/", 8) != 0) return schema_fails(s, value, "bad $ref", name);
+  if (ab_json_string(&name, ref) != AB_OK || strncmp(name, "#/$defs/", 8) != 0)
+    return schema_fails(s, value, "bad $ref", name);
   const struct ab_json *target = ab_json_find(ab_json_find(s->root, "$defs"), name + 8);
   return target ? schema_check(s, value, target) : schema_fails(s, value, "unknown $ref", name);
 }
 
 static inline bool schema_keyword(struct schema *s, const struct ab_json *value, const struct ab_json *schema,
                                   const struct ab_json *k) {
-  const char *key = ab_json_key(k), *text, *wanted;
+  const char *key = ab_json_key(k);
   int64_t number, least;
   if (strcmp(key, "$ref") == 0) return schema_reference(s, value, k);
   if (strcmp(key, "type") == 0) return schema_type(s, value, k);
@@ -85,13 +90,12 @@ static inline bool schema_keyword(struct schema *s, const struct ab_json *value,
   if (strcmp(key, "anyOf") == 0) return schema_any(s, value, k);
   if (strcmp(key, "properties") == 0) return schema_properties(s, value, schema);
   if (strcmp(key, "const") == 0)
-    return (ab_json_string(&text, value) == AB_OK && ab_json_string(&wanted, k) == AB_OK && strcmp(text, wanted) == 0) ||
-           schema_fails(s, value, "is not the const", "");
+    return schema_same_text(value, k) || schema_fails(s, value, "is not the const", "");
   if (strcmp(key, "minimum") == 0)
     return (ab_json_int64(&number, value) == AB_OK && ab_json_int64(&least, k) == AB_OK && number >= least) ||
            schema_fails(s, value, "is below the minimum", "");
   if (strcmp(key, "items") == 0)
-    for (const struct ab_json *e = ab_json_type(value) == AB_JSON_ARRAY ? ab_json_first(value) : NULL; e; e = ab_json_next(e))
+    for (const struct ab_json *e = ab_json_first(value); e; e = ab_json_next(e))
       if (!schema_check(s, e, k)) return false;
   static const char *const known[] = {"items", "required", "additionalProperties", "description", "title",
                                       "$schema", "$id", "$defs"};

@@ -115,7 +115,8 @@ struct both {
   struct side *side[2];
 };
 
-static inline ab_status both_values(void *ctx, int side, const struct ab_observation *observation, struct ab_view *out) {
+static inline ab_status both_values(void *ctx, int side, const struct ab_observation *observation,
+                                    struct ab_view *out) {
   const struct both *both = ctx;
   char path[AB_IDENTITY_TEXT];
   ab_identity_print(path, &observation->id);

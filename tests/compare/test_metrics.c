@@ -264,7 +264,8 @@ START_TEST(projections_are_the_documented_ones) {
   struct ab_fingerprint f;
   ab_fingerprint(&f, &id, &view, 0);
   /* Words 0 to 2 are splitmix64's first outputs for seed 0. */
-  static const uint64_t words[] = {UINT64_C(0xe220a8397b1dcdaf), UINT64_C(0x6e789e6aa1b965f4), UINT64_C(0x06c45d188009454f)};
+  static const uint64_t words[] = {UINT64_C(0xe220a8397b1dcdaf), UINT64_C(0x6e789e6aa1b965f4),
+                                   UINT64_C(0x06c45d188009454f)};
   for (int j = 0; j < AB_PROJECTIONS; j++) {
     double sum = 0;
     for (int i = 0; i < 3; i++) sum += words[i] >> j & 1 ? -1 : 1;

@@ -432,7 +432,8 @@ START_TEST(float32_against_float64_by_values) {
       for (int leaf = 0; leaf < 2; leaf++) {
         struct ab_identity id = identity(step, layer, leaf_names[leaf], AB_BACKWARD);
         struct ab_tensor *t = side_tensor(&b, &id, AB_F64, (struct ab_shape){2, {3, 4}});
-        for (int i = 0; i < LEAF; i++) ((double *)t->data)[i] = (double)side_leaf(&a, step, layer, leaf)[i] * (1 + 1e-8);
+        const float *near = side_leaf(&a, step, layer, leaf);
+        for (int i = 0; i < LEAF; i++) ((double *)t->data)[i] = (double)near[i] * (1 + 1e-8);
       }
   side_run(&a, false, false);
   side_run(&b, false, false);
