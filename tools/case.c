@@ -25,21 +25,11 @@ static ab_status name_of(char **out, const char *target) {
   return ab_mem_string(out, name);
 }
 
-static bool file_exists(const char *path) {
-  struct ab_file file;
-  if (ab_file_open(&file, path) != AB_OK) {
-    ab_status_clear();
-    return false;
-  }
-  ab_file_close(&file);
-  return true;
-}
-
 static ab_status find_golden(struct ab_case *c, const struct ab_request *request, bool folder) {
   if (request->golden) return ab_mem_string(&c->golden_path, request->golden);
-  if (!folder) return AB_OK;
+  if (!folder || request->ignore_golden) return AB_OK;
   AB_TRY(join(&c->golden_path, request->target, "golden.json"));
-  if (file_exists(c->golden_path)) return AB_OK;
+  if (ab_file_exists(c->golden_path)) return AB_OK;
   ab_mem_free(c->golden_path);
   c->golden_path = NULL;
   return AB_OK;

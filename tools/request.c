@@ -43,6 +43,7 @@ static void table(struct ab_option out[OPTIONS], struct ab_request *r) {
       {.name = "verbose", .help = "print every config value, notes and all findings", .flag = &r->verbose},
       {.name = "help", .help = "print this", .flag = &r->help},
       {.name = "version", .help = "print version, compiler and BLAS", .flag = &r->version},
+      {.name = "reason", .argument = "TEXT", .text = &r->reason}, /* ab_golden */
       {.name = AB_SIDE_ROUTE, .argument = "ROUTE", .text = &r->side},
       {.name = AB_SIDE_VALUES, .argument = "FILE", .text = &r->side_values},
       {.name = AB_SIDE_AGAINST, .argument = "FILE", .text = &r->side_against},

@@ -1,0 +1,53 @@
+#include "outcome.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "mem.h"
+#include "text.h"
+#include "version.h"
+
+static int complain(const char *tool) {
+  char sentence[2048];
+  ab_text_escape(sentence, sizeof sentence, ab_status_message());
+  fprintf(stderr, "%s: %s\n", tool, sentence);
+  return AB_EXIT_USAGE;
+}
+
+static void describe(char *text, size_t size, const struct ab_judgement *j) {
+  const char *core = ab_blas_core_wanted();
+  snprintf(text, size, "%s: %s and %s, BLAS core %s", ab_numerics_name(j->opened.numerics),
+           ab_route_kernels(j->a, j->opened.numerics)->name, ab_route_kernels(j->b, j->opened.numerics)->name,
+           core ? core : "chosen by OpenBLAS");
+}
+
+static ab_status write_out(const struct ab_judgement *j, const struct ab_report *report) {
+  char *text;
+  AB_TRY(ab_report_text(&text, report));
+  bool json_on_stdout = j->request.json && strcmp(j->request.json, "-") == 0;
+  ab_status status = json_on_stdout ? AB_OK : ab_report_write("-", text);
+  ab_mem_free(text);
+  AB_TRY(status);
+  if (!j->request.json) return AB_OK;
+  AB_TRY(ab_report_json(&text, report));
+  status = ab_report_write(j->request.json, text);
+  ab_mem_free(text);
+  return status;
+}
+
+int ab_outcome_print(const struct ab_judgement *j, const char *tool) {
+  char numerics[256], *command;
+  const struct ab_verdict *verdicts[AB_VERDICTS_MAX];
+  if (ab_request_command(&command, &j->request) != AB_OK) return complain(tool);
+  for (size_t i = 0; i < j->verdicts; i++) verdicts[i] = &j->verdict[i];
+  describe(numerics, sizeof numerics, j);
+  struct ab_report r = {.tool = tool, .version = ab_version, .case_name = j->opened.name, .command = command,
+                        .numerics = numerics, .dtype = "float32 (MaxText's default is bfloat16)",
+                        .verdict = verdicts, .verdicts = j->verdicts, .cause = j->cause,
+                        .failure = j->failure, .failures = j->failures,
+                        .note = (const char *const *)j->note, .notes = j->notes, .extra = j->extra,
+                        .extra_sentence = j->extra_sentence[0] ? j->extra_sentence : NULL};
+  ab_status status = write_out(j, &r);
+  ab_mem_free(command);
+  return status == AB_OK ? (int)ab_report_exit(&r) : complain(tool);
+}
