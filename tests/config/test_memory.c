@@ -43,11 +43,32 @@ START_TEST(a_load_survives_the_failure_of_any_allocation) {
 }
 END_TEST
 
+/* A byte of a small configuration replaced, everywhere and by bytes that mean something: a status, nothing left. */
+START_TEST(a_damaged_file_never_harms) {
+  const char seed[] = "steps: 3\nmlp_activations: [silu, linear]\nadam_eps: 1e-8\nmodel_name: \"llama2-tiny\"\n";
+  static const char damage[] = {'\n', '[', ':', '9', '\xff'};
+  char *folder = new_scratch(), text[sizeof seed];
+  size_t before = ab_mem_stats().live_blocks;
+  for (size_t i = 0; i + 1 < sizeof seed; i++) {
+    struct ab_config *config = NULL;
+    memcpy(text, seed, sizeof seed);
+    text[i] = damage[i % sizeof damage];
+    ab_status status = load(&config, write_text(folder, "c.yml", text), "");
+    ck_assert_msg(status == AB_OK || status == AB_ECONFIG, "byte %zu: %d %s", i, status, ab_status_message());
+    if (status != AB_OK) ck_assert_ptr_null(config);
+    ab_config_free(config);
+    ck_assert_uint_eq(ab_mem_stats().live_blocks, before);
+  }
+  free_scratch(folder);
+}
+END_TEST
+
 static Suite *suite(void) {
   Suite *s = suite_create("memory");
   TCase *c = tcase_create("memory");
   tcase_set_timeout(c, 120);
   tcase_add_test(c, a_load_survives_the_failure_of_any_allocation);
+  tcase_add_test(c, a_damaged_file_never_harms);
   suite_add_tcase(s, c);
   return s;
 }

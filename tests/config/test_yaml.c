@@ -200,9 +200,11 @@ static char *nested_maps(size_t n) {
 }
 
 static char *keys(size_t n) {
-  char *text = calloc(n + 1, 12), *at = text;
-  ck_assert_ptr_nonnull(text);
-  for (size_t i = 0; i < n; i++) at += sprintf(at, "k%zu: 1\n", i);
+  char *text = NULL;
+  size_t size;
+  FILE *out = open_memstream(&text, &size);
+  for (size_t i = 0; i < n; i++) fprintf(out, "k%zu: 1\n", i);
+  fclose(out);
   return text;
 }
 
