@@ -738,7 +738,7 @@ const struct ab_key ab_keys[] = {
     ROW(use_iota_embed, BOOL, UNSUPPORTED, ARCHITECTURE, "false"),
     ROW(use_jax_splash, BOOL, NO_EFFECT, KERNEL, "false"),
     ROW(use_manual_quantization, BOOL, UNSUPPORTED, QUANTIZATION, "false"),
-    ROW(use_max_logit_estimate, INT, NO_EFFECT, COMPILER, "-1"),
+    ROW(use_max_logit_estimate, FLOAT, NO_EFFECT, COMPILER, "-1.0"),
     ROW(use_mhc_pallas_kernel, BOOL, NO_EFFECT, BLOCKS, "false"),
     ROW(use_mrope, BOOL, UNSUPPORTED, ARCHITECTURE, "false"),
     ROW(use_multimodal, BOOL, UNSUPPORTED, MODALITY, "false"),

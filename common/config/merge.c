@@ -115,8 +115,8 @@ static ab_status read_first(struct ab_yaml **out, const char *const *folders, co
   for (; *folders; folders++) {
     ab_status status = ab_yaml_read_beneath(out, *folders, name);
     if (status != AB_ENOTFOUND) return status;
+    ab_status_clear(); /* not there is no failure yet */
   }
-  ab_status_clear();
   return AB_ENOTFOUND;
 }
 

@@ -60,8 +60,10 @@ static inline ab_status load(struct ab_config **out, const char *file, const cha
 static inline void must_accept(const char *file, const char *arguments) {
   size_t before = ab_mem_stats().live_blocks;
   struct ab_config *config = NULL;
+  ab_status_clear();
   ab_status status = load(&config, file, arguments);
   ck_assert_msg(status == AB_OK, "'%s': %s [%s]", arguments, ab_status_message(), ab_status_trace());
+  ck_assert_str_eq(ab_status_message(), "");
   ab_config_free(config);
   ck_assert_uint_eq(ab_mem_stats().live_blocks, before);
 }

@@ -106,6 +106,7 @@ END_TEST
 
 START_TEST(a_model_file_beats_the_file_and_an_equal_override_is_accepted) {
   const char *file = write_text(folder, "c.yml", "model_name: llama2-7b\nbase_emb_dim: 128\n");
+  must_accept(file, "");
   check_value(file, "", "emb_dim", "4096");
   check_value(file, "base_emb_dim=4096", "emb_dim", "4096");
   check_value(file, "normalization_layer_epsilon=0.00001", "normalization_layer_epsilon", "1e-05");
