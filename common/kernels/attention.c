@@ -96,8 +96,8 @@ void KERNEL(attention)(void *out_, void *row_max, void *row_sum, const void *q, 
 }
 
 /* dw = p (dp - pull) where allowed, exactly zero elsewhere; dp in place. */
-HOT static void logit_cotangent_row(real *restrict dp, const real *restrict p, real pull, const int32_t *restrict segment,
-                                int64_t t, int64_t length) {
+HOT static void logit_cotangent_row(real *restrict dp, const real *restrict p, real pull,
+                                    const int32_t *restrict segment, int64_t t, int64_t length) {
   int32_t own = segment[t];
   int64_t live = own >= 0 ? t + 1 : 0;
   for (int64_t s = 0; s < live; s++) dp[s] = segment[s] == own ? p[s] * (dp[s] - pull) : 0;

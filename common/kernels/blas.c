@@ -13,7 +13,9 @@ bool ab_blas_one_thread(void) {
 
 static char running[256];
 
-static void describe(void) { snprintf(running, sizeof running, "%s (%s)", openblas_get_corename(), openblas_get_config()); }
+static void describe(void) {
+  snprintf(running, sizeof running, "%s (%s)", openblas_get_corename(), openblas_get_config());
+}
 
 const char *ab_blas_core_running(void) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;

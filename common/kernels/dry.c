@@ -84,7 +84,9 @@ static void adamw(void *p, void *mu, void *nu, const void *g, const struct ab_ad
   (void)p, (void)mu, (void)nu, (void)g, (void)rule, (void)n;
 }
 
-static void sgd(void *p, const void *g, double learning_rate, size_t n) { (void)p, (void)g, (void)learning_rate, (void)n; }
+static void sgd(void *p, const void *g, double learning_rate, size_t n) {
+  (void)p, (void)g, (void)learning_rate, (void)n;
+}
 static void clip(void *g, double norm_, double threshold, size_t n) { (void)g, (void)norm_, (void)threshold, (void)n; }
 
 #define DRY_TABLE(type, bytes)                                                                                        \

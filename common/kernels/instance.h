@@ -2,8 +2,8 @@
  *   AB_INSTANCE    f32, f32_portable, f64: the suffix of every symbol
  *   AB_REAL        float, double: the element type
  *   AB_TABLE_NAME  the table's public name
- *   AB_CLONES      1: functions marked HOT are compiled for wider vectors too, and the loader takes what the processor has.
- *                  The bits are the same: lanes are fixed in the source and nothing is contracted.
+ *   AB_CLONES      1: functions marked HOT are compiled for wider vectors too, and the loader picks by processor.
+ *                  Same bits: lanes are fixed in the source and nothing is contracted.
  * float uses math32.h, double the C library.
  */
 #pragma once

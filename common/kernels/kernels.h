@@ -1,16 +1,16 @@
 /* Kernel tables: the only arithmetic, and the only callers of BLAS.
  *
- * Every kernel takes raw pointers and a small dims struct: outputs, saved values, inputs, dims, in this order. Values are
- * elements of the table's dtype, contiguous row-major unless a leading dimension is given. Gradients of inputs are
- * overwritten, gradients of weights are accumulated (+=) onto what is there. Kernels never allocate, never fail, hold no
- * policy. Outputs do not overlap inputs unless said.
+ * Every kernel takes raw pointers and a small dims struct: outputs, saved values, inputs, dims, in this order. Values
+ * are elements of the table's dtype, contiguous row-major unless a leading dimension is given. Gradients of inputs are
+ * overwritten, gradients of weights are accumulated (+=) onto what is there. Kernels never allocate, never fail, hold
+ * no policy. Outputs do not overlap inputs unless said.
  *
- * Same bits for any number of threads: a kernel is serial, except that `gemm` called outside a parallel region may spread
- * its fixed output blocks over threads. Vector reductions use a fixed number of lanes and a fixed tree; sums over tokens
- * and leaves run in double, in fixed order, and are rounded once.
+ * Same bits for any number of threads: a kernel is serial, except that `gemm` called outside a parallel region may
+ * spread its fixed output blocks over threads. Vector reductions use a fixed number of lanes and a fixed tree; sums
+ * over tokens and leaves run in double, in fixed order, and are rounded once.
  *
- * T = tokens = rows x length (rows b of a microbatch, sequence length L), E = emb, H query heads, K kv heads, D head_dim,
- * M = mlp, V = vocab.
+ * T = tokens = rows x length (rows b of a microbatch, sequence length L), E = emb, H query heads, K kv heads, D
+ * head_dim, M = mlp, V = vocab.
  */
 #pragma once
 
@@ -126,7 +126,8 @@ struct ab_kernels {
    * all-zero one-hot. utils/max_utils.py: cross_entropy_with_logits. */
   void (*cross_entropy)(void *xent, void *z, void *row_max, void *row_sum, const void *logits, const int32_t *targets,
                         const struct ab_loss_dims *dims);
-  /* dlogits = g[t] ((1 + 2 zmul log_z) softmax - onehot); dlogits may be logits. */
+  /* dlogits = g[t] ((1 + 2 zmul log_z) softmax - onehot); dlogits may be logits. As upstream's, not the derivative of
+   * xent where the target is outside [0,V). */
   void (*cross_entropy_input)(void *dlogits, const void *g, const void *row_max, const void *row_sum,
                               const void *logits, const int32_t *targets, const struct ab_loss_dims *dims);
 
@@ -146,10 +147,11 @@ extern const struct ab_kernels ab_kernels_f64;          /* OpenBLAS */
 const struct ab_kernels *ab_kernels_dry(enum ab_dtype dtype);
 
 /* A small gemm against a double loop (odd sizes, transposes, beta, k = 0, NaN-filled C): AB_EMISMATCH with the worst
- * case if the BLAS in use computes wrongly. Run once at the start of every side. */
+ * case if the BLAS in use computes wrongly, or if OpenBLAS does not confirm one thread. Run once at the start of every
+ * side. */
 ab_status ab_kernels_self_test(const struct ab_kernels *kernels);
-/* OPENBLAS_CORETYPE that suits this CPU, by CPUID ("SKYLAKEX", "HASWELL", ...), or NULL to leave the choice to OpenBLAS.
- * Calls no BLAS. */
+/* OPENBLAS_CORETYPE that suits this CPU, by CPUID ("SKYLAKEX", "HASWELL", ...), or NULL to leave the choice to
+ * OpenBLAS. Calls no BLAS. */
 const char *ab_blas_core_wanted(void);
 /* What OpenBLAS runs: core name and configuration. Borrowed. */
 const char *ab_blas_core_running(void);

@@ -1,4 +1,4 @@
-/* Reductions of one vector: LANES running values in double, element i in lane i mod LANES, and a fixed tree at the end. */
+/* Reductions of one vector: LANES running doubles, element i in lane i mod LANES, and a fixed tree at the end. */
 #pragma once
 
 #include <stddef.h>

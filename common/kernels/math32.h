@@ -1,5 +1,6 @@
-/* exp, log, sin, cos, tanh and pow of floats, from IEEE additions, multiplications and divisions of doubles only, rounded
- * once at the end: the same bits on every IEEE machine, compiler and optimisation level, and loops over them vectorise.
+/* exp, log, sin, cos, tanh and pow of floats, from IEEE additions, multiplications and divisions of doubles only,
+ * rounded once at the end: the same bits on every IEEE machine, compiler and optimisation level, and loops over them
+ * vectorise.
  *
  * Bounds, checked by a sweep in tests/kernels/test_math32.c: every function within 0.51 ulp of the true value. Results
  * below the normal range are rounded like any other. NaN gives NaN.
@@ -29,8 +30,8 @@ static inline double ab_double_of(uint64_t bits) {
   return x;
 }
 
-/* x = n ln2 + r, |r| <= ln2/2: returns e^r - 1 and sets *scale = 2^n. x is taken into [-700, 700] first. Taylor series to
- * r^8: relative error below 4e-10, of e^r below 3e-10. */
+/* x = n ln2 + r, |r| <= ln2/2: returns e^r - 1 and sets *scale = 2^n. x is taken into [-700, 700] first. Taylor series
+ * to r^8: relative error below 4e-10, of e^r below 3e-10. */
 static inline double ab_exp_reduced(double x, double *scale) {
   x = x < -700.0 ? -700.0 : x;
   x = x > 700.0 ? 700.0 : x;

@@ -1,5 +1,5 @@
-/* A small gemm against a double loop at the start of every side. Such faults exist: some BLAS kernels left C as it was for
- * k = 0, read C although beta was 0, or summed wrongly for odd sizes on some processors. */
+/* A small gemm against a double loop at the start of every side. Such faults exist: some BLAS kernels left C as it was
+ * for k = 0, read C although beta was 0, or summed wrongly for odd sizes on some processors. */
 #include "kernels.h"
 
 #include <float.h>
@@ -12,8 +12,9 @@ struct shape3 {
   int64_t m, n, k;
 };
 
-static const struct shape3 shapes[] = {{1, 1, 1},    {3, 5, 2},    {7, 13, 17},  {16, 16, 16}, {33, 31, 29}, {1, 70, 65},
-                                       {65, 1, 130}, {64, 64, 64}, {48, 96, 33}, {5, 4, 0},    {37, 51, 400}};
+static const struct shape3 shapes[] = {{1, 1, 1},    {3, 5, 2},   {7, 13, 17},  {16, 16, 16},
+                                       {33, 31, 29}, {1, 70, 65}, {65, 1, 130}, {64, 64, 64},
+                                       {48, 96, 33}, {5, 4, 0},   {37, 51, 400}};
 
 enum { PAD = 3, LARGEST = 70 * (400 + PAD) }; /* elements of one operand */
 
@@ -88,9 +89,11 @@ static ab_status check_case(struct bench *bench, const struct ab_kernels *k, con
       if (!(error <= worst)) worst = error;
     }
   if (worst <= 1) return AB_OK;
-  return AB_FAIL(AB_EMISMATCH, "gemm of table %s is wrong for m %d n %d k %d trans %d%d accumulate %d: error is %g times "
-                 "the expected bound (BLAS core %s)", k->name, (int)d->m, (int)d->n, (int)d->k, d->trans_a, d->trans_b,
-                 d->accumulate, worst, ab_blas_core_running());
+  return AB_FAIL(AB_EMISMATCH,
+                 "gemm of table %s is wrong for m %d n %d k %d trans %d%d accumulate %d: error is %g times "
+                 "the expected bound (BLAS core %s)",
+                 k->name, (int)d->m, (int)d->n, (int)d->k, d->trans_a, d->trans_b, d->accumulate, worst,
+                 ab_blas_core_running());
 }
 
 /* Both transposes, with and without accumulation: 8 variants. */
@@ -129,7 +132,8 @@ static ab_status check_shapes(struct bench *bench, const struct ab_kernels *kern
 
 ab_status ab_kernels_self_test(const struct ab_kernels *kernels) {
   if (kernels->dry) return AB_OK;
-  if (!ab_blas_one_thread()) return AB_FAIL(AB_EMISMATCH, "OpenBLAS does not confirm one thread: set OPENBLAS_NUM_THREADS=1");
+  if (!ab_blas_one_thread())
+    return AB_FAIL(AB_EMISMATCH, "OpenBLAS does not confirm one thread: set OPENBLAS_NUM_THREADS=1");
   struct bench bench = {0};
   ab_status status = check_shapes(&bench, kernels);
   bench_free(&bench);

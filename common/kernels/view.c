@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-/* Two views as a list of axes, innermost last, without axes of extent 1 and with axes merged that lie contiguously in both. */
+/* Two views as a list of axes, innermost last, without axes of extent 1 and with axes merged that lie contiguously in
+ * both. */
 struct walk {
   int rank;
   int64_t dim[AB_MAX_RANK], to[AB_MAX_RANK], from[AB_MAX_RANK];

@@ -24,6 +24,7 @@ void kt_done(const char *what);
 
 double kt_get(const struct ab_kernels *k, const void *x, size_t i);
 void kt_set(const struct ab_kernels *k, void *x, size_t i, double value);
-/* Largest difference within `tolerance` times the largest expected value, tolerance 4e-6 for floats and 1e-13 for doubles. */
+/* Largest difference within `tolerance` times the largest expected value, tolerance 4e-6 for floats and 1e-13 for
+ * doubles. */
 void kt_close(const struct ab_kernels *k, const void *actual, const double *expected, size_t n, const char *what);
 void kt_same_bits(const struct ab_kernels *k, const void *a, const void *b, size_t n, const char *what);

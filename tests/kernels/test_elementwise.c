@@ -74,7 +74,8 @@ START_TEST(test_sums) {
 }
 END_TEST
 
-static struct ab_view view_of(const struct ab_kernels *k, void *data, int rank, const int64_t *dim, const int64_t *stride) {
+static struct ab_view view_of(const struct ab_kernels *k, void *data, int rank, const int64_t *dim,
+                              const int64_t *stride) {
   struct ab_view view = {.dtype = k->dtype, .data = data, .shape.rank = rank};
   for (int i = 0; i < rank; i++) view.shape.dim[i] = dim[i], view.stride[i] = stride[i];
   return view;
@@ -127,7 +128,8 @@ START_TEST(test_embed) {
   const struct ab_kernels *k = tables[_i];
   const int32_t ids[] = {3, 0, 7, 3, -1, 6, 3};
   struct ab_embed_dims d = {.tokens = 7, .emb = 5, .vocab = 7};
-  void *table = kt_random(k, 35, 1, 1), *y = kt_new(k, 35), *dy = kt_random(k, 35, 2, 1), *dtable = kt_random(k, 35, 3, 1);
+  void *table = kt_random(k, 35, 1, 1), *y = kt_new(k, 35), *dy = kt_random(k, 35, 2, 1),
+       *dtable = kt_random(k, 35, 3, 1);
   double *expected = kt_widen(k, dtable, 35);
   k->embed(y, table, ids, &d);
   k->embed_weight(dtable, dy, ids, &d);
@@ -154,8 +156,14 @@ START_TEST(test_adamw) {
   double *pp = kt_widen(k, p, N), m[N] = {0}, v[N] = {0};
   for (int step = 1; step <= 3; step++) {
     void *g = kt_random(k, N, (uint32_t)(10 + step), 2);
-    struct ab_adamw rule = {.b1 = 0.9, .b2 = 0.95, .epsilon = 1e-8, .epsilon_root = 1e-6, .weight_decay = 0.1,
-                            .learning_rate = 0.01, .correction1 = 1 - pow(0.9, step), .correction2 = 1 - pow(0.95, step)};
+    struct ab_adamw rule = {.b1 = 0.9,
+                            .b2 = 0.95,
+                            .epsilon = 1e-8,
+                            .epsilon_root = 1e-6,
+                            .weight_decay = 0.1,
+                            .learning_rate = 0.01,
+                            .correction1 = 1 - pow(0.9, step),
+                            .correction2 = 1 - pow(0.95, step)};
     k->adamw(p, mu, nu, g, &rule, N);
     for (size_t i = 0; i < N; i++) {
       double x = kt_get(k, g, i);

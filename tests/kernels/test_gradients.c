@@ -183,8 +183,8 @@ static const struct ab_loss_dims loss_shapes[] = {
     {.tokens = 3, .vocab = 131, .z_loss_multiplier = 0.01},
 };
 
-/* Targets inside the vocabulary: outside, MaxText's own backward is not the derivative (xent is 0 there, its gradient the
- * softmax). */
+/* Targets inside the vocabulary: outside, MaxText's own backward is not the derivative (xent is 0 there, its gradient
+ * the softmax). */
 START_TEST(test_loss) {
   struct loss c = {.d = loss_shapes[_i]};
   size_t tokens = (size_t)c.d.tokens, n = tokens * (size_t)c.d.vocab;
@@ -213,7 +213,8 @@ static double embed_value(const void *ctx) {
 
 START_TEST(test_embed) {
   static const int32_t ids[] = {3, 0, 7, 3, -1, 6, 3};
-  struct embed c = {{.tokens = 7, .emb = 5, .vocab = 7}, kt_random(k, 35, 1, 1), kt_random(k, 35, 2, 1), kt_new(k, 35), ids};
+  struct embed c = {
+      {.tokens = 7, .emb = 5, .vocab = 7}, kt_random(k, 35, 1, 1), kt_random(k, 35, 2, 1), kt_new(k, 35), ids};
   double *dtable = kt_new(k, 35);
   k->zero(dtable, 35);
   k->embed_weight(dtable, c.dy, ids, &c.d);
@@ -242,9 +243,11 @@ START_TEST(test_dense) {
   c.x = kt_random(k, xn, 1, 1), c.w = kt_random(k, wn, 2, 1), c.y = kt_new(k, yn), c.dy = kt_random(k, yn, 3, 1);
   double *dx = kt_new(k, xn), *dw = kt_new(k, wn);
   k->zero(dw, wn);
-  k->gemm(dx, c.dy, c.w, &(struct ab_gemm){.m = c.m, .n = c.k, .k = c.n, .lda = c.n, .ldb = c.n, .ldc = c.k, .trans_b = true});
-  k->gemm(dw, c.x, c.dy, &(struct ab_gemm){.m = c.k, .n = c.n, .k = c.m, .lda = c.k, .ldb = c.n, .ldc = c.n,
-                                           .trans_a = true, .accumulate = true});
+  k->gemm(dx, c.dy, c.w,
+          &(struct ab_gemm){.m = c.m, .n = c.k, .k = c.n, .lda = c.n, .ldb = c.n, .ldc = c.k, .trans_b = true});
+  k->gemm(dw, c.x, c.dy,
+          &(struct ab_gemm){
+              .m = c.k, .n = c.n, .k = c.m, .lda = c.k, .ldb = c.n, .ldc = c.n, .trans_a = true, .accumulate = true});
   CHECK_GRADIENT(dense_value, &c, c.x, dx, xn);
   CHECK_GRADIENT(dense_value, &c, c.w, dw, wn);
   kt_done("dense");

@@ -31,7 +31,8 @@ static void check_norm(const struct ab_kernels *k, const struct ab_norm_dims *d)
 
 START_TEST(test_norm) {
   for (size_t i = 0; i < sizeof norm_shapes / sizeof norm_shapes[0]; i++)
-    check_norm(tables[_i], &(struct ab_norm_dims){.tokens = norm_shapes[i][0], .emb = norm_shapes[i][1], .epsilon = 1e-5});
+    check_norm(tables[_i],
+               &(struct ab_norm_dims){.tokens = norm_shapes[i][0], .emb = norm_shapes[i][1], .epsilon = 1e-5});
 }
 END_TEST
 
@@ -139,7 +140,7 @@ START_TEST(test_attention_long) {
 }
 END_TEST
 
-/* A key that no query may see gets exactly zero, and so does a query that may see nothing, which averages all values. */
+/* A key that no query sees gets exactly zero, and so does a query that sees nothing, which averages all values. */
 START_TEST(test_attention_masked) {
   const struct ab_kernels *k = tables[_i];
   struct ab_attention_dims d = {.rows = 1, .length = 9, .heads = 2, .kv_heads = 1, .head_dim = 3};
@@ -155,7 +156,8 @@ START_TEST(test_attention_masked) {
     ck_assert(kt_get(k, a.dq, 5 * 6 + e) != 0);
   }
   ck_assert_double_eq(kt_get(k, a.row_sum, 4), 9);
-  ck_assert_double_eq(kt_get(k, a.row_max, 4), k->dtype == AB_F64 ? -0.7 * (double)FLT_MAX : (double)(float)(-0.7 * (double)FLT_MAX));
+  ck_assert_double_eq(kt_get(k, a.row_max, 4),
+                      k->dtype == AB_F64 ? -0.7 * (double)FLT_MAX : (double)(float)(-0.7 * (double)FLT_MAX));
   kt_done("masked attention");
 }
 END_TEST
@@ -205,7 +207,8 @@ START_TEST(test_swiglu_extremes) {
   k->swiglu(y, gate, one, 7);
   k->swiglu_input(dgate, dup, one, gate, one, 7);
   for (size_t i = 0; i < 7; i++) {
-    ck_assert_msg(fabs(kt_get(k, y, i) - silu[i]) <= 1e-6 * fabs(silu[i]) + 1e-37, "silu(%g) = %g", gates[i], kt_get(k, y, i));
+    ck_assert_msg(fabs(kt_get(k, y, i) - silu[i]) <= 1e-6 * fabs(silu[i]) + 1e-37, "silu(%g) = %g", gates[i],
+                  kt_get(k, y, i));
     ck_assert_msg(fabs(kt_get(k, dgate, i) - slope[i]) <= 1e-37, "slope(%g) = %g", gates[i], kt_get(k, dgate, i));
   }
   kt_done("swiglu extremes");

@@ -1,6 +1,7 @@
 /* What holds for whole tables: agreement of the arithmetics, portable digests, the dry table, the processor's mode. */
 #include "kernel_test.h"
 
+#include <fenv.h>
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
@@ -43,7 +44,11 @@ static void run_norm(const struct ab_kernels *k, emit_fn emit, void *ctx) {
 }
 
 static void run_rope(const struct ab_kernels *k, emit_fn emit, void *ctx) {
-  struct ab_rope_dims d = {.tokens = TOKENS, .heads = HEADS, .head_dim = DIM, .min_timescale = 1, .max_timescale = 10000,
+  struct ab_rope_dims d = {.tokens = TOKENS,
+                           .heads = HEADS,
+                           .head_dim = DIM,
+                           .min_timescale = 1,
+                           .max_timescale = 10000,
                            .linear_scaling = 1};
   enum { N = TOKENS * HEADS * DIM };
   void *table = kt_new(k, TOKENS * DIM), *x = kt_random(k, N, 1, 1), *y = kt_new(k, N);
@@ -58,7 +63,8 @@ static void run_rope(const struct ab_kernels *k, emit_fn emit, void *ctx) {
 static void run_attention(const struct ab_kernels *k, emit_fn emit, void *ctx) {
   struct ab_attention_dims d = {.rows = ROWS, .length = LENGTH, .heads = HEADS, .kv_heads = KV, .head_dim = DIM};
   enum { Q = TOKENS * HEADS * DIM, N = TOKENS * KV * DIM, S = TOKENS * HEADS };
-  void *q = kt_random(k, Q, 1, 1), *key = kt_random(k, N, 2, 1), *v = kt_random(k, N, 3, 1), *dout = kt_random(k, Q, 4, 1);
+  void *q = kt_random(k, Q, 1, 1), *key = kt_random(k, N, 2, 1), *v = kt_random(k, N, 3, 1),
+       *dout = kt_random(k, Q, 4, 1);
   void *out = kt_new(k, Q), *row_max = kt_new(k, S), *row_sum = kt_new(k, S), *work = kt_new(k, k->attention_work(&d));
   void *dq = kt_new(k, Q), *dk = kt_new(k, N), *dv = kt_new(k, N);
   int32_t *segment = kt_random_ints(TOKENS, 5, 1, 2);
@@ -129,7 +135,8 @@ static void run_elementwise(const struct ab_kernels *k, emit_fn emit, void *ctx)
   emit(ctx, k, "subtract", y, N);
   k->scale(y, x, 0.1, N);
   emit(ctx, k, "scale", y, N);
-  double sums[] = {k->sum(x, N), k->sum_squares(x, N), k->dot(x, w, N), k->weighted_sum(x, kt_random_ints(N, 1, 0, 1), N)};
+  double sums[] = {k->sum(x, N), k->sum_squares(x, N), k->dot(x, w, N),
+                   k->weighted_sum(x, kt_random_ints(N, 1, 0, 1), N)};
   for (size_t i = 0; i < 4; i++) kt_set(k, y, i, sums[i]);
   emit(ctx, k, "sums", y, 4);
 }
@@ -189,7 +196,8 @@ struct digests {
 
 static void digests_flush(struct digests *d) {
   size_t used = strlen(d->text);
-  if (d->name[0]) snprintf(d->text + used, sizeof d->text - used, "%s %016llx\n", d->name, (unsigned long long)d->digest);
+  if (d->name[0])
+    snprintf(d->text + used, sizeof d->text - used, "%s %016llx\n", d->name, (unsigned long long)d->digest);
 }
 
 static void digest(void *ctx, const struct ab_kernels *k, const char *name, const void *y, size_t n) {
@@ -256,16 +264,20 @@ START_TEST(test_complete) {
 }
 END_TEST
 
-/* The rounding of one product that is subnormal shows the mode. */
+/* Flush-to-zero, denormals-are-zero and another rounding are set first; a subnormal product and two quotients show the
+ * mode. */
 START_TEST(test_float_environment) {
 #if defined(__x86_64__)
   _mm_setcsr(_mm_getcsr() | 0x8040);
-  volatile float smallest = FLT_MIN, half = 0.5f;
-  ck_assert(smallest * half == 0);
-  ck_ok(ab_float_environment());
-  ck_assert(smallest * half > 0 && (_mm_getcsr() & 0x8040) == 0);
 #endif
+  fesetround(FE_UPWARD);
   ck_ok(ab_float_environment());
+  volatile float smallest = FLT_MIN, half = 0.5f, one = 1, five = 5;
+  ck_assert(smallest * half > 0 && smallest * half * 2 == smallest);
+  ck_assert(one / five == 0x1.99999ap-3f && -one / five == -0x1.99999ap-3f);
+#if defined(__x86_64__)
+  ck_assert((_mm_getcsr() & 0x8040) == 0);
+#endif
 }
 END_TEST
 
