@@ -145,3 +145,29 @@ static inline struct ab_comparison comparison_of(struct both *both, struct side 
                                 .values = both_values,
                                 .values_ctx = both};
 }
+
+/* Two equal runs; b in another order of arrival. */
+struct fixture {
+  struct side a, b;
+  struct both both;
+};
+
+static inline void start(struct fixture *f) {
+  f->a = side_values("linen");
+  f->b = side_values("nnx");
+}
+
+static inline struct ab_verdict judge(struct fixture *f) {
+  struct ab_verdict v;
+  side_run(&f->a, true, false);
+  side_run(&f->b, false, false);
+  struct ab_comparison c = comparison_of(&f->both, &f->a, &f->b);
+  ck_ok(ab_verdict(&v, &c));
+  return v;
+}
+
+static inline void stop(struct fixture *f, struct ab_verdict *v) {
+  ab_verdict_free(v);
+  side_free(&f->a);
+  side_free(&f->b);
+}

@@ -176,6 +176,7 @@ static const struct {
     {"\"numerics\": \"portable\"", "\"numerics\": \"portable\", \"extra\": 1", "is not a key of abpipe-golden/1"},
     {"\"base_emb_dim\": \"128\"", "\"base_emb_dim\": \"256\"", "not the digest of its config"},
     {"\"base_emb_dim\": \"128\"", "\"base_emb_dim\": \"128\", \"base_emb_dim\": \"128\"", "base_emb_dim"},
+    {"\"blas_core\": \"none\"", "\"zlas_core\": \"none\"", "is not in key order"},
     {"\"bits\": \"40dccccd\"", "\"bits\": \"40dcccce\"", "bits that are not those of its value"},
     {"\"bits\": \"40dccccd\"", "\"bits\": \"40DCCCCD\"", "lower-case hex"},
     {"\"bits\": \"40dccccd\"", "\"bits\": \"40dcccc\"", "wrong number of hex digits"},
@@ -222,6 +223,19 @@ START_TEST(leaves_and_metrics_must_not_be_empty) {
   ck_fails(parse(bad, strlen(bad)), AB_EFORMAT, "is empty");
   ab_mem_free(text);
   ab_mem_free(bad);
+}
+END_TEST
+
+START_TEST(a_golden_without_leaves_is_refused) {
+  struct ab_golden *g = portable_golden();
+  size_t leaves = g->leaves;
+  char *text;
+  g->leaves = 0;
+  ck_ok(ab_golden_text(&text, g));
+  ck_fails(parse(text, strlen(text)), AB_EFORMAT, "'leaves' is empty");
+  g->leaves = leaves;
+  ab_golden_free(g);
+  ab_mem_free(text);
 }
 END_TEST
 
@@ -396,6 +410,7 @@ static Suite *suite(void) {
   tcase_add_test(c, truncated_anywhere_it_is_rejected);
   tcase_add_loop_test(c, a_golden_that_is_not_one_is_rejected_with_a_sentence, 0, sizeof mutation / sizeof *mutation);
   tcase_add_test(c, leaves_and_metrics_must_not_be_empty);
+  tcase_add_test(c, a_golden_without_leaves_is_refused);
   tcase_add_test(c, missing_malformed_and_stale_can_be_told_apart);
   tcase_add_test(c, the_config_digest_is_of_sorted_pairs);
   tcase_add_test(c, no_golden_of_what_is_unfinished_empty_or_not_finite);

@@ -14,7 +14,7 @@ struct run {
   struct ab_report report;
 };
 
-static void start(struct run *r, float factor, bool missing) {
+static void run_start(struct run *r, float factor, bool missing) {
   r->a = side_values("linen");
   r->b = side_values("nnx");
   r->oracle = side_values("sequential64");
@@ -44,7 +44,7 @@ static void start(struct run *r, float factor, bool missing) {
                                  .cause = ab_cause_of(&r->red, NULL, NULL)};
 }
 
-static void stop(struct run *r) {
+static void run_stop(struct run *r) {
   ab_verdict_free(&r->red);
   ab_verdict_free(&r->bounded);
   side_free(&r->a);
@@ -63,7 +63,7 @@ static int lines_of(const char *text) {
 START_TEST(equal_is_ten_lines_with_the_verdict_first) {
   struct run r;
   char *text;
-  start(&r, 1, false);
+  run_start(&r, 1, false);
   ck_ok(ab_report_text(&text, &r.report));
   ck_assert_int_eq(lines_of(text), 10);
   ck_assert_int_eq(strncmp(text, "EQUAL: linen against nnx, t01", 29), 0);
@@ -75,14 +75,14 @@ START_TEST(equal_is_ten_lines_with_the_verdict_first) {
   has(text, "reproduce: ab_compare t01 --a linen --b nnx\n");
   has(text, "exit: 0 (equal)\n");
   ab_mem_free(text);
-  stop(&r);
+  run_stop(&r);
 }
 END_TEST
 
 START_TEST(a_red_report_names_tensor_values_bound_and_divergence) {
   struct run r;
   char *text;
-  start(&r, 1.5f, false);
+  run_start(&r, 1.5f, false);
   ck_ok(ab_report_text(&text, &r.report));
   ck_assert_int_eq(lines_of(text), 10);
   ck_assert_int_eq(strncmp(text, "DIFFERENT: ", 11), 0);
@@ -94,14 +94,14 @@ START_TEST(a_red_report_names_tensor_values_bound_and_divergence) {
   has(text, "exit: 1 (numeric difference)");
   has(text, "also: linen against sequential64: numeric difference (12 tensors, 2 metrics, 1 fail)");
   ab_mem_free(text);
-  stop(&r);
+  run_stop(&r);
 }
 END_TEST
 
 START_TEST(a_bounded_difference_within_its_bound_is_shown_with_its_rule) {
   struct run r;
   char *text;
-  start(&r, 1 + 2e-7f, false);
+  run_start(&r, 1 + 2e-7f, false);
   r.report.verdict = r.verdict + 1;
   r.report.verdicts = 1;
   ck_ok(ab_report_text(&text, &r.report));
@@ -109,21 +109,21 @@ START_TEST(a_bounded_difference_within_its_bound_is_shown_with_its_rule) {
   has(text, "bound: relative L2 <= 1e-06, floor 1e-6 (uncalibrated); needs ");
   has(text, "exit: 0 (equal)");
   ab_mem_free(text);
-  stop(&r);
+  run_stop(&r);
 }
 END_TEST
 
 START_TEST(structure_is_on_the_default_screen) {
   struct run r;
   char *text;
-  start(&r, 1, true);
+  run_start(&r, 1, true);
   ck_ok(ab_report_text(&text, &r.report));
   ck_assert_int_eq(lines_of(text), 11);
   ck_assert_int_eq(strncmp(text, "NOT COMPARABLE: ", 16), 0);
   has(text, "structure: missing in linen: layers/*/mlp/wi/kernel backward (1)");
   has(text, "exit: 5 (not comparable)");
   ab_mem_free(text);
-  stop(&r);
+  run_stop(&r);
 }
 END_TEST
 
@@ -230,9 +230,9 @@ START_TEST(every_report_fits_the_published_schema) {
   static const float factors[] = {1, 1 + 2e-7f, 1.5f, (float)INFINITY, (float)NAN};
   for (int i = 0; i < 10; i++) {
     struct run r;
-    start(&r, factors[i / 2], i % 2);
+    run_start(&r, factors[i / 2], i % 2);
     check_schema(&r.report);
-    stop(&r);
+    run_stop(&r);
   }
   struct ab_side_failure failure = {"a", "timed out", NULL};
   struct ab_report bare = {.failure = &failure, .failures = 1};
@@ -242,7 +242,7 @@ END_TEST
 
 START_TEST(the_schema_check_can_fail) {
   struct run r;
-  start(&r, 1.5f, true);
+  run_start(&r, 1.5f, true);
   struct ab_json *schema = schema_root();
   char *text;
   ck_ok(ab_report_json(&text, &r.report));
@@ -262,7 +262,7 @@ START_TEST(the_schema_check_can_fail) {
   }
   ab_mem_free(text);
   ab_json_free(schema);
-  stop(&r);
+  run_stop(&r);
 }
 END_TEST
 
@@ -368,7 +368,7 @@ START_TEST(every_field_holds_what_it_says) {
   struct run r;
   struct ab_side_failure failure = {"b (nnx)", "timed out", "nothing"};
   const char *notes[] = {"one"};
-  start(&r, 1.5f, true);
+  run_start(&r, 1.5f, true);
   r.report.failure = &failure;
   r.report.failures = 1;
   r.report.note = notes;
@@ -391,7 +391,7 @@ START_TEST(every_field_holds_what_it_says) {
   ck_ok(ab_json_bool(&right, member(json, "comparisons/0/counts/right")));
   ck_assert(right);
   ab_json_free(json);
-  stop(&r);
+  run_stop(&r);
 }
 END_TEST
 
