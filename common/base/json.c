@@ -137,7 +137,6 @@ static ab_status bad_number(const struct ab_json *value, const char *wanted) {
 
 ab_status ab_json_int64(int64_t *out, const struct ab_json *value) {
   AB_TRY(expect(value, AB_JSON_NUMBER));
-  if (!value->plain) return bad_number(value, "an integer");
   if (ab_number_int64(out, text_of(value)) != AB_OK) return bad_number(value, "an integer of 64 bits");
   return AB_OK;
 }

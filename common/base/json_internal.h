@@ -14,7 +14,7 @@ struct ab_json {
   uint32_t key;    /* position of the key of a member */
   uint8_t type;
   bool last;  /* of its container */
-  bool plain; /* true; a number without fraction and exponent; an array of scalars; an object with an index */
+  bool plain; /* true; an array of scalars; an object with an index */
 };
 
 struct json_document {

@@ -181,20 +181,18 @@ static ab_status scan_digits(struct scan *scan) {
   return AB_OK;
 }
 
-static ab_status scan_number_text(struct scan *scan, bool *integer, bool *exponent) {
+static ab_status scan_number_text(struct scan *scan, bool *exponent) {
   if (peek(scan) == '-') scan->at++;
   if (peek(scan) == '0')
     scan->at++;
   else
     AB_TRY(scan_digits(scan));
-  *integer = peek(scan) != '.';
-  if (!*integer) {
+  if (peek(scan) == '.') {
     scan->at++;
     AB_TRY(scan_digits(scan));
   }
   *exponent = peek(scan) == 'e' || peek(scan) == 'E';
   if (!*exponent) return AB_OK;
-  *integer = false;
   scan->at++;
   if (peek(scan) == '-' || peek(scan) == '+') scan->at++;
   return scan_digits(scan);
@@ -203,10 +201,10 @@ static ab_status scan_number_text(struct scan *scan, bool *integer, bool *expone
 static ab_status scan_number(struct scan *scan) {
   uint32_t index;
   size_t start = scan->at;
-  bool integer, exponent;
+  bool exponent;
   double value;
   AB_TRY(new_value(&index, scan, AB_JSON_NUMBER));
-  AB_TRY(scan_number_text(scan, &integer, &exponent));
+  AB_TRY(scan_number_text(scan, &exponent));
   char *text = scan->document->text + start;
   size_t length = scan->at - start;
   memcpy(text, scan->text + start, length);
@@ -216,7 +214,6 @@ static ab_status scan_number(struct scan *scan) {
   struct ab_json *node = &scan->document->values[index];
   node->text = (uint32_t)start;
   node->length = (uint32_t)length;
-  node->plain = integer;
   return AB_OK;
 }
 

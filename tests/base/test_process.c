@@ -6,6 +6,7 @@
 
 #include "mem.h"
 #include "process.h"
+#include "sweep.h"
 #include "tap.h"
 
 struct stream {
@@ -214,6 +215,20 @@ START_TEST(a_memory_limit_is_set) {
 }
 END_TEST
 
+static struct ab_process_result swept[2];
+
+static ab_status run_two(void) {
+  struct ab_process_spec specs[2] = {shell(SHELL("true"), 3, 10), shell(SHELL("true"), 3, 10)};
+  return ab_process_run_all(swept, specs, 2);
+}
+
+START_TEST(every_refused_allocation_is_survived) {
+  ab_mem_free(result);
+  ck_assert_uint_eq(sweep_allocations(run_two), 4);
+  result = NULL;
+}
+END_TEST
+
 static void own_path(char *path, size_t size) {
   ssize_t length = readlink("/proc/self/exe", path, size - 1);
   ck_assert_int_gt(length, 0);
@@ -298,6 +313,7 @@ static Suite *suite(void) {
   tcase_add_test(c, several_run_at_the_same_time);
   tcase_add_test(c, no_descriptor_is_left_open);
   tcase_add_test(c, a_memory_limit_is_set);
+  tcase_add_test(c, every_refused_allocation_is_survived);
   tcase_add_test(c, a_side_dies_with_its_parent);
   tcase_add_test(c, a_side_whose_parent_is_gone_does_not_start);
   tcase_add_test(c, closed_standard_descriptors_are_claimed);

@@ -6,6 +6,7 @@
 #include "file.h"
 #include "mem.h"
 #include "safetensors.h"
+#include "sweep.h"
 #include "tap.h"
 
 static char *scratch;
@@ -189,6 +190,7 @@ START_TEST(hostile_files_are_refused) {
       {ONE("F32", "[1]", "[4, 8]"), 8, 0, "begins at 4, expected 0 (a hole)"},
       {ONE("F32", "[1]", "[4, 0]"), 8, 0, "expected begin <= end"},
       {ONE("F32", "[2]", "[0, 4]"), 4, 0, "spans 4 bytes, its shape and dtype need 2 x 4"},
+      {ONE("F32", "[1]", "[0, 8]"), 8, 0, "spans 8 bytes, its shape and dtype need 1 x 4"},
       {ONE("F32", "[-1]", "[0, 4]"), 4, 0, "'a.shape[0]' is negative"},
       {ONE("F32", "[1.0]", "[0, 4]"), 4, 0, "is 1.0, expected an integer"},
       {ONE("F32", "[4294967296, 4294967296]", "[0, 0]"), 0, 0, "does not fit into memory"},
@@ -281,6 +283,43 @@ START_TEST(damaged_files_never_crash) {
 }
 END_TEST
 
+static char swept[4096];
+
+static ab_status write_and_load(void) {
+  struct ab_safetensors_writer *w;
+  struct ab_tree *back;
+  struct ab_shape shape = {.rank = 1, .dim = {1}};
+  AB_TRY(ab_safetensors_writer_new(&w, swept));
+  ab_status status = ab_safetensors_writer_metadata(w, "format", "ab");
+  for (int i = 0; i < 20 && status == AB_OK; i++) {
+    char name[16];
+    snprintf(name, sizeof name, "t%d", i);
+    status = ab_safetensors_writer_declare(w, name, AB_F32, &shape);
+  }
+  for (int i = 0; i < 20 && status == AB_OK; i++) status = ab_safetensors_writer_put(w, (float[]){1}, 4);
+  if (status == AB_OK) status = ab_safetensors_writer_commit(w);
+  ab_safetensors_writer_free(w);
+  AB_TRY(status);
+  AB_TRY(ab_safetensors_load(&back, swept));
+  ab_tree_free(back);
+  return AB_OK;
+}
+
+START_TEST(every_refused_allocation_is_survived) {
+  snprintf(swept, sizeof swept, "%s", at("f"));
+  char *kept = scratch; /* the fixture's own block must not be live */
+  char path[4096];
+  snprintf(path, sizeof path, "%s", scratch);
+  ab_mem_free(kept);
+  ck_assert_uint_gt(sweep_allocations(write_and_load), 80);
+  ck_ok(ab_mem_string(&scratch, path));
+  struct ab_names names;
+  ck_ok(ab_folder_list(&names, scratch, 10));
+  ck_assert_uint_eq(names.count, 1);
+  ab_names_free(&names);
+}
+END_TEST
+
 /* Files that the real code's tools wrote. */
 START_TEST(reference_files_are_read) {
   char folder[4096], path[8300];
@@ -314,6 +353,7 @@ static Suite *suite(void) {
   tcase_add_test(c, names_hold_at_their_border);
   tcase_add_test(c, odd_but_right_files_are_read);
   tcase_add_test(c, damaged_files_never_crash);
+  tcase_add_test(c, every_refused_allocation_is_survived);
   tcase_add_test(c, reference_files_are_read);
   suite_add_tcase(s, c);
   return s;

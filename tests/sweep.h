@@ -1,0 +1,44 @@
+/* The loop that SQLite, curl and Lua run: make allocation 0 fail, run, look; then allocation 1; until the run comes
+ * through. */
+#pragma once
+
+#include <stdlib.h>
+
+#include "mem.h"
+#include "tap.h"
+
+struct sweep_door {
+  size_t calls, fail_at;
+};
+
+static inline void *sweep_alloc(void *ctx, size_t bytes) {
+  struct sweep_door *door = ctx;
+  return door->calls++ == door->fail_at ? NULL : aligned_alloc(AB_ALIGN, bytes);
+}
+
+static inline void sweep_release(void *ctx, void *block, size_t bytes) {
+  (void)ctx;
+  (void)bytes;
+  free(block);
+}
+
+/* `run` frees what it made and leaves nothing behind when it fails. No block may be live. The number of allocations
+ * that were made to fail; each must end in AB_ENOMEM. */
+static inline size_t sweep_allocations(ab_status (*run)(void)) {
+  struct sweep_door door = {0};
+  struct ab_allocator allocator = {&door, sweep_alloc, sweep_release};
+  ab_status status;
+  ck_assert_uint_eq(ab_mem_stats().live_blocks, 0);
+  ab_mem_install(&allocator);
+  for (;; door.fail_at++) {
+    door.calls = 0;
+    status = run();
+    size_t left = ab_mem_stats().live_blocks;
+    if (status == AB_OK || status != AB_ENOMEM || left) {
+      ab_mem_install(NULL);
+      ck_assert_msg(status == AB_OK && !left, "allocation %zu: status %d (%s), %zu blocks left", door.fail_at, status,
+                    ab_status_message(), left);
+      return door.fail_at;
+    }
+  }
+}
