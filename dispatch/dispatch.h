@@ -1,5 +1,5 @@
-/* The table of routes: which implementation runs a model or a pipeline, in which arithmetic, and which of them a config's
- * flags select. Nothing else in the program meets both engines.
+/* The table of routes: which implementation runs a model or a pipeline, in which arithmetic, and which of them a
+ * config's flags select. Nothing else in the program meets both engines.
  */
 #pragma once
 

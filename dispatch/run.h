@@ -1,7 +1,7 @@
 /* One side in this process: plans its memory by a dry run, builds it, loads its weights, and runs its steps.
  *
- * The hooks (mesh doors, loaded, a kernel table of the caller's) are how a test puts a fault into a run without touching an
- * engine.
+ * The hooks (mesh doors, loaded, a kernel table of the caller's) are how a test puts a fault into a run without
+ * touching an engine.
  */
 #pragma once
 

@@ -1,8 +1,8 @@
 /* How far a run may be from MaxText's numbers: the bounds of a bundle.
  *
- * A manifest.json beside the bundle's folder that has a row for it states them. Without one they follow from expected.json
- * by the manifest's own rule: relative L2 <= min(1e-5, max(2e-6, 4 x MaxText's own distance between pipeline and sequential
- * layers)) for gradients, outputs and metrics, max(1e-5, 4 x) for parameters.
+ * A manifest.json beside the bundle's folder that has a row for it states them. Without one they follow from
+ * expected.json by the manifest's own rule: relative L2 <= min(1e-5, max(2e-6, 4 x MaxText's own distance between
+ * pipeline and sequential layers)) for gradients, outputs and metrics, max(1e-5, 4 x) for parameters.
  */
 #pragma once
 

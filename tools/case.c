@@ -52,8 +52,8 @@ static ab_status count_steps(struct ab_case *c, const struct ab_request *request
   int64_t most = c->bundle ? ab_bundle_steps(c->bundle) : c->config->steps;
   c->steps = request->steps ? request->steps : most;
   if (c->steps > most)
-    return AB_FAIL(AB_ECONFIG, "--steps is %ld; expected at most the %lld steps of the %s", request->steps, (long long)most,
-                   c->bundle ? "bundle" : "config");
+    return AB_FAIL(AB_ECONFIG, "--steps is %ld; expected at most the %lld steps of the %s", request->steps,
+                   (long long)most, c->bundle ? "bundle" : "config");
   return AB_OK;
 }
 

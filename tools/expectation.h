@@ -11,8 +11,9 @@ ab_status ab_expect_truth(struct ab_expected *out, const struct ab_case *c);
 /* What a golden holds: metrics, gradients, parameters, and what enters and leaves the pipeline. */
 ab_status ab_expect_golden(struct ab_expected *out, const struct ab_case *c);
 
-/* Executed cells: the sum of "execute" and, per pipeline cell, every (repeat, stage) M times per step. AB_EMISMATCH names
- * the first count that is not what the config asks for. layers: sides that count layers instead of cells (the oracle). */
+/* Executed cells: the sum of "execute" and, per pipeline cell, every (repeat, stage) M times per step. AB_EMISMATCH
+ * names the first count that is not what the config asks for. layers: sides that count layers instead of cells (the
+ * oracle). */
 ab_status ab_check_executions(const struct ab_recording *recording, const struct ab_case *c, bool layers);
 /* Every counter of a is b's and the other way round. AB_EMISMATCH names the first that differs. */
 ab_status ab_check_same_counters(const struct ab_recording *a, const struct ab_recording *b);

@@ -38,7 +38,8 @@ static ab_status choose_routes(struct ab_judgement *j) {
   AB_TRY(ab_route_find(&j->a, j->request.a ? j->request.a : "linen"));
   AB_TRY(choose_b(j));
   if (j->a == j->b && !j->request.allow_same)
-    return AB_FAIL(AB_ECONFIG, "both sides are route '%s': nothing would be compared; --allow-same allows it", j->a->name);
+    return AB_FAIL(AB_ECONFIG, "both sides are route '%s': nothing would be compared; --allow-same allows it",
+                   j->a->name);
   return AB_OK;
 }
 

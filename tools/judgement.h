@@ -1,7 +1,8 @@
-/* One comparison: runs the sides, judges them against each other, the oracle, MaxText's numbers and a golden, and reports.
+/* One comparison: runs the sides, judges them against each other, the oracle, MaxText's numbers and a golden, and
+ * reports.
  *
- * Order: A alone (it keeps all values), then B and both oracles at the same time: B and the float32 oracle keep only what
- * differs from A; the float64 oracle differentiates every step at A's own parameters of that step.
+ * Order: A alone (it keeps all values), then B and both oracles at the same time: B and the float32 oracle keep only
+ * what differs from A; the float64 oracle differentiates every step at A's own parameters of that step.
  */
 #pragma once
 
@@ -35,7 +36,8 @@ struct ab_judgement {
 
 /* Opens the case and the routes. A failure is a user's mistake: exit 2. */
 ab_status ab_judgement_open(struct ab_judgement *out, const struct ab_request *request);
-/* Runs and judges; what goes wrong with a side, a golden or a count stands in the judgement, only the rest is a failure. */
+/* Runs and judges. What goes wrong with a side, a golden or a count stands in the judgement; only the rest is a
+ * failure. */
 ab_status ab_judgement_run(struct ab_judgement *j);
 void ab_judgement_close(struct ab_judgement *j);
 

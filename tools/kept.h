@@ -1,8 +1,9 @@
-/* Values that travel through a file: of each step the gradients, the parameters, and what enters and leaves the pipeline.
+/* Values that travel through a file: of each step the gradients, the parameters, and what enters and leaves the
+ * pipeline.
  *
- * A side appends them to one file in the order in which it observes them; the reader finds them again by walking the side's
- * recording in the same order, so that no index is stored. A side that runs `against` an earlier one keeps only what differs
- * from it: equal digests are equal values.
+ * A side appends them to one file in the order in which it observes them; the reader finds them again by walking the
+ * side's recording in the same order, so that no index is stored. A side that runs `against` an earlier one keeps
+ * only what differs from it: equal digests are equal values.
  */
 #pragma once
 
@@ -22,10 +23,12 @@ extern const struct ab_probe_ops ab_keeper_probe; /* ctx: a struct ab_keeper */
 
 /* Reader over a finished side. */
 struct ab_kept_values;
-/* path: the side's file. against: the same as the side's, with its own values; both NULL or both given. All borrowed. */
+/* path: the side's file. against: the same as the side's, with its own values; both NULL or both given. All
+ * borrowed. */
 ab_status ab_kept_open(struct ab_kept_values **out, const struct ab_recording *recording, const char *path,
                        const struct ab_recording *against, struct ab_kept_values *against_values);
 /* Accepts NULL. */
 void ab_kept_close(struct ab_kept_values *values);
-/* The values of one observation, in a buffer of the reader's until the next call; AB_ENOTFOUND when they were not kept. */
+/* The values of one observation, in a buffer of the reader's until the next call; AB_ENOTFOUND when they were not
+ * kept. */
 ab_status ab_kept_read(struct ab_kept_values *values, const struct ab_identity *id, struct ab_view *out);

@@ -47,7 +47,8 @@ static ab_status parse_one(const struct ab_command_line *line, int argc, char **
   const char *name = argv[*i] + 2, *equals = strchr(name, '=');
   const struct ab_option *option = find(line, name, equals ? (size_t)(equals - name) : strlen(name));
   if (!option) return unknown(line, argv[*i]);
-  if (option->flag && equals) return AB_FAIL(AB_ECONFIG, "--%s takes no value, found '%.80s'", option->name, equals + 1);
+  if (option->flag && equals)
+    return AB_FAIL(AB_ECONFIG, "--%s takes no value, found '%.80s'", option->name, equals + 1);
   if (option->flag) return set(option, NULL);
   if (!equals && *i + 1 == argc) return AB_FAIL(AB_ECONFIG, "--%s needs a value: %s", option->name, option->argument);
   return set(option, equals ? equals + 1 : argv[++*i]);

@@ -28,7 +28,8 @@ static const char usage[] =
 static void table(struct ab_option out[OPTIONS], struct ab_request *r) {
   const struct ab_option rows[] = {
       {.name = "a", .argument = "ROUTE", .help = "side A (default: linen)", .text = &r->a},
-      {.name = "b", .argument = "ROUTE", .help = "side B (default: the config's flags; nnx if that is A)", .text = &r->b},
+      {.name = "b", .argument = "ROUTE", .help = "side B (default: the config's flags; nnx if that is A)",
+       .text = &r->b},
       {.name = "golden", .argument = "PATH", .help = "compare with this golden JSON too", .text = &r->golden},
       {.name = "numerics", .argument = "fast|portable", .help = "OpenBLAS (default), or the same bits on every machine",
        .text = &r->numerics},
@@ -127,7 +128,8 @@ ab_status ab_request_case_arguments(const char ***out, const struct ab_request *
 
 /* Appends one word, quoted for a shell where it needs it. */
 static size_t quote(char *out, size_t used, const char *word) {
-  bool plain = word[0] && strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%") == strlen(word);
+  static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%";
+  bool plain = word[0] && strspn(word, safe) == strlen(word);
   if (used) out[used++] = ' ';
   if (!plain) out[used++] = '\'';
   for (const char *p = word; *p; p++) {

@@ -1,6 +1,6 @@
 /* The doors between stages: every move of an activation to a neighbour and every fetch of a weight passes here and is
- * entered in the ledger, so that the same engine code later runs with stages in other processes, and so that a fault can be
- * put into the door instead of the engine.
+ * entered in the ledger, so that the same engine code later runs with stages in other processes, and so that a fault
+ * can be put into the door instead of the engine.
  */
 #pragma once
 
@@ -18,8 +18,8 @@ struct ab_mesh_ops {
   /* Collective over the stages. dst[(s + shift) mod S] = src[s] for stage buffers of `count` elements, [S, count]
    * contiguous; shift is +1 (forward) or -1 (backward). dst and src do not overlap. */
   void (*ring)(struct ab_mesh *mesh, void *dst, const void *src, size_t count, int shift);
-  /* Local to a stage; may be called inside a parallel region. Where `count` weight elements of (repeat, stage) at src can
-   * be read: src itself when they are local. */
+  /* Local to a stage; may be called inside a parallel region. Where `count` weight elements of (repeat, stage) at src
+   * can be read: src itself when they are local. */
   const void *(*gather)(struct ab_mesh *mesh, const void *src, size_t count, int repeat, int stage);
 };
 

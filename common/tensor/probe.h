@@ -44,7 +44,8 @@ struct ab_observation {
 
 /* Receives what is flushed. Both methods may be called only outside parallel regions. */
 struct ab_probe_ops {
-  /* values: the tensor itself in row-major order, or NULL below level VALUES and for tensors that are not wanted. AB_OK continues. */
+  /* values: the tensor itself in row-major order, or NULL below level VALUES and for tensors that are not wanted.
+   * AB_OK continues. */
   ab_status (*observe)(void *ctx, const struct ab_observation *observation, const void *values);
   /* A counter of the run, e.g. "execute" at (repeat, stage), "recompute/attention", "gather", "ring/messages". */
   ab_status (*count)(void *ctx, const char *name, const struct ab_identity *id, const struct ab_where *at,
@@ -56,9 +57,10 @@ enum ab_level { AB_LEVEL_OFF, AB_LEVEL_STATE, AB_LEVEL_DIGEST, AB_LEVEL_VALUES, 
 struct ab_probe;
 struct ab_recorder; /* one stage's buffer */
 
-/* `stages` recorders (at least 1). Levels: OFF reports counters only, STATE adds what is named once per step (metrics,
- * gradients, parameters, pipeline inputs and outputs), DIGEST adds every activation, VALUES also delivers the values of
- * the tensors for which `want` returns true (all if NULL), FULL adds the loop buffers of a pipeline's every iteration. */
+/* `stages` recorders (at least 1). Levels: OFF reports counters only, STATE adds what is named once per step
+ * (metrics, gradients, parameters, pipeline inputs and outputs), DIGEST adds every activation, VALUES also delivers
+ * the values of the tensors for which `want` returns true (all if NULL), FULL adds the loop buffers of a pipeline's
+ * every iteration. */
 ab_status ab_probe_new(struct ab_probe **out, const struct ab_probe_ops *ops, void *ctx, enum ab_level level,
                        int stages);
 void ab_probe_want(struct ab_probe *probe, bool (*want)(void *ctx, const struct ab_identity *id), void *ctx);
@@ -69,20 +71,21 @@ void ab_probe_step(struct ab_probe *probe, int step, int accumulation);
 
 /* The buffer of one stage; NULL for a NULL probe. Below DIGEST it takes counters only, and ab_record does nothing. */
 struct ab_recorder *ab_probe_recorder(struct ab_probe *probe, int stage);
-/* Called by a stage's worker: summarises now, delivers at flush. Grows its buffer only outside a step (ab_probe_reserve);
- * a full buffer is remembered and reported by the flush. */
+/* Called by a stage's worker: summarises now, delivers at flush. Grows its buffer only outside a step
+ * (ab_probe_reserve); a full buffer is remembered and reported by the flush. */
 void ab_record(struct ab_recorder *recorder, const struct ab_identity *id, const struct ab_where *at,
                const struct ab_view *view);
 void ab_record_count(struct ab_recorder *recorder, const char *name, const struct ab_identity *id,
                      const struct ab_where *at, int64_t amount);
-/* Room for `events` observations per stage between two flushes (and `bytes` of full values at level FULL). */
+/* Room for `events` observations per stage between two flushes (and `bytes` of values at level VALUES and above). */
 ab_status ab_probe_reserve(struct ab_probe *probe, size_t events, size_t bytes);
-/* Delivers all buffers, stage by stage, and empties them. AB_ENOMEM when a buffer had been full since the last flush: what
- * it held is delivered, the sentence counts what is lost, and the buffer is made large enough for the same again. */
+/* Delivers all buffers, stage by stage, and empties them. AB_ENOMEM when a buffer had been full since the last flush:
+ * what it held is delivered, the sentence counts what is lost, and the buffer is made large enough for the same
+ * again. */
 ab_status ab_probe_flush(struct ab_probe *probe);
 
-/* One observation or counter outside a parallel region, delivered at once. NULL probe: nothing. Observations are delivered
- * from level STATE on: who reports activations this way asks ab_probe_level first. */
+/* One observation or counter outside a parallel region, delivered at once. NULL probe: nothing. Observations are
+ * delivered from level STATE on: who reports activations this way asks ab_probe_level first. */
 ab_status ab_probe_observe(struct ab_probe *probe, const struct ab_identity *id, const struct ab_where *at,
                            const struct ab_view *view);
 ab_status ab_probe_count(struct ab_probe *probe, const char *name, const struct ab_identity *id,
