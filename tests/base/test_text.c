@@ -1,0 +1,67 @@
+#include <string.h>
+
+#include "tap.h"
+#include "text.h"
+
+START_TEST(names_from_data_cannot_steer_a_terminal) {
+  static const struct {
+    const char *text, *shown;
+  } cases[] = {
+      {"plain", "plain"},           {"\xc3\xa9\xf0\x9f\x98\x80", "\xc3\xa9\xf0\x9f\x98\x80"},
+      {"a\x1b[2J", "a\\x1b[2J"},    {"\n\x7f", "\\x0a\\x7f"},
+      {"\xc2\x9b", "\\xc2\\x9b"},   {"\xff", "\\xff"},
+      {"\xc0\xaf", "\\xc0\\xaf"},   {"\xed\xa0\x80", "\\xed\\xa0\\x80"},
+      {"\xe2\x82", "\\xe2\\x82"},   {"\xf4\x90\x80\x80", "\\xf4\\x90\\x80\\x80"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    char shown[64];
+    ab_text_escape(shown, sizeof shown, cases[i].text);
+    ck_assert_str_eq(shown, cases[i].shown);
+    ck_assert_int_eq(ab_text_is_printable(cases[i].text), !strcmp(cases[i].text, cases[i].shown));
+  }
+}
+END_TEST
+
+START_TEST(long_names_are_cut_between_characters) {
+  char shown[6];
+  ab_text_escape(shown, sizeof shown, "abc\xc3\xa9z");
+  ck_assert_str_eq(shown, "abc\xc3\xa9");
+  ab_text_escape(shown, sizeof shown, "abcd\xc3\xa9");
+  ck_assert_str_eq(shown, "abcd");
+  ab_text_escape(shown, sizeof shown, "ab\x01");
+  ck_assert_str_eq(shown, "ab");
+}
+END_TEST
+
+START_TEST(characters_have_their_length) {
+  ck_assert_uint_eq(ab_utf8_length("a", 1), 1);
+  ck_assert_uint_eq(ab_utf8_length("", 0), 0);
+  ck_assert_uint_eq(ab_utf8_length("\xc3\xa9", 2), 2);
+  ck_assert_uint_eq(ab_utf8_length("\xc3\xa9", 1), 0);
+  ck_assert_uint_eq(ab_utf8_length("\xef\xbf\xbf", 3), 3);
+  ck_assert_uint_eq(ab_utf8_length("\xe0\x9f\xbf", 3), 0);
+  ck_assert_uint_eq(ab_utf8_length("\xf4\x8f\xbf\xbf", 4), 4);
+  ck_assert_uint_eq(ab_utf8_length("\xf5\x80\x80\x80", 4), 0);
+}
+END_TEST
+
+START_TEST(edit_distance_counts_edits) {
+  ck_assert_uint_eq(ab_edit_distance("", ""), 0);
+  ck_assert_uint_eq(ab_edit_distance("kernel", "kernel"), 0);
+  ck_assert_uint_eq(ab_edit_distance("kitten", "sitting"), 3);
+  ck_assert_uint_eq(ab_edit_distance("", "abc"), 3);
+}
+END_TEST
+
+static Suite *suite(void) {
+  Suite *s = suite_create("text");
+  TCase *c = tcase_create("text");
+  tcase_add_test(c, names_from_data_cannot_steer_a_terminal);
+  tcase_add_test(c, long_names_are_cut_between_characters);
+  tcase_add_test(c, characters_have_their_length);
+  tcase_add_test(c, edit_distance_counts_edits);
+  suite_add_tcase(s, c);
+  return s;
+}
+
+int main(void) { return ab_run_suite(suite()); }
