@@ -100,6 +100,22 @@ START_TEST(what_is_written_reads_back_to_the_bit_and_writes_again_the_same) {
 }
 END_TEST
 
+START_TEST(a_bound_reads_back) {
+  static const double bounds[] = {0, 1e-7, 0.5, 1e3};
+  for (size_t i = 0; i < sizeof bounds / sizeof *bounds; i++) {
+    struct ab_golden *g = portable_golden(), *again;
+    char *text;
+    g->bound = bounds[i];
+    ck_ok(ab_golden_text(&text, g));
+    ck_ok(ab_golden_parse(&again, text, strlen(text), "golden.json"));
+    ck_assert_double_eq(again->bound, bounds[i]);
+    ab_golden_free(g);
+    ab_golden_free(again);
+    ab_mem_free(text);
+  }
+}
+END_TEST
+
 START_TEST(the_text_is_the_same_under_any_locale) {
   static const char *const names[] = {"de_DE.UTF-8", "de_DE.utf8", "fr_FR.UTF-8", "C.utf8", "C"};
   char *text = portable_text();
@@ -190,6 +206,8 @@ static const struct {
     {"\"step\": 0", "\"step\": -2", "out of range"},
     {"\"step\": 0", "\"step\": 4294967296", "out of range"},
     {"\"order\": 1", "\"order\": -1", "does not ascend"},
+    {"\"order\": 1", "\"order\": 9", "does not ascend"},
+    {"\"bound\": \"none\"", "\"bound\": {\"value\": -1, \"bits\": \"bff0000000000000\"}", "is negative"},
     {"\"phase\": \"backward\"", "\"phase\": \"Backward\"", "not a known phase"},
     {"\"dtype\": \"F32\"", "\"dtype\": \"BF16\"", "not a known dtype"},
     {"\"name\": \"loss\"", "\"name\": \"\"", "is no name"},
@@ -405,6 +423,7 @@ static Suite *suite(void) {
   TCase *c = tcase_create("golden");
   tcase_set_timeout(c, 60);
   tcase_add_test(c, what_is_written_reads_back_to_the_bit_and_writes_again_the_same);
+  tcase_add_test(c, a_bound_reads_back);
   tcase_add_test(c, the_text_is_the_same_under_any_locale);
   tcase_add_test(c, more_observations_do_not_change_the_file);
   tcase_add_test(c, truncated_anywhere_it_is_rejected);

@@ -199,6 +199,14 @@ START_TEST(integers_are_exact_and_have_no_distance) {
   ck_assert_uint_eq(d.differing, 1);
   ck_assert_uint_eq(d.first.index, 0);
   ck_assert_double_eq(d.rel_l2, 0);
+  uint64_t m61 = (UINT64_C(1) << 61) - 1, c[2] = {5, m61 + 3}, e[2] = {5 + m61, 4}; /* residues: equal, unequal */
+  struct ab_view view_c = {.dtype = AB_M61, .shape = {1, {2}}, .stride = {1}, .data = c}, view_e = view_c;
+  view_e.data = e;
+  ck_ok(ab_difference(&d, &view_c, &view_e));
+  ck_assert_uint_eq(d.differing, 1);
+  ck_assert_uint_eq(d.first.index, 1);
+  ck_assert_double_eq(d.first.a, 3);
+  ck_assert_double_eq(d.first.b, 4);
 }
 END_TEST
 

@@ -58,6 +58,33 @@ static int lines_of(const char *text) {
   return lines;
 }
 
+static struct ab_json *json_of(const struct ab_report *report) {
+  char *text;
+  struct ab_json *root;
+  ck_ok(ab_report_json(&text, report));
+  ck_ok(ab_json_parse(&root, text, strlen(text), "report", NULL));
+  ab_mem_free(text);
+  return root;
+}
+
+/* The member at a path of keys and element numbers, "comparisons/0/worst". */
+static const struct ab_json *member(const struct ab_json *value, const char *path) {
+  char part[128];
+  while (*path) {
+    size_t length = strcspn(path, "/");
+    snprintf(part, sizeof part, "%.*s", (int)length, path);
+    const struct ab_json *next = ab_json_find(value, part);
+    if (ab_json_type(value) == AB_JSON_ARRAY) {
+      next = ab_json_first(value);
+      for (int i = atoi(part); i > 0; i--) next = ab_json_next(next);
+    }
+    ck_assert_msg(next != NULL, "no '%s' of '%s'", part, path);
+    value = next;
+    path += length + (path[length] == '/');
+  }
+  return value;
+}
+
 #define has(text, part) ck_assert_msg(strstr(text, part) != NULL, "no \"%s\" in:\n%s", part, text)
 
 START_TEST(equal_is_ten_lines_with_the_verdict_first) {
@@ -109,6 +136,32 @@ START_TEST(a_bounded_difference_within_its_bound_is_shown_with_its_rule) {
   has(text, "bound: relative L2 <= 1e-06, floor 1e-6 (uncalibrated); needs ");
   has(text, "exit: 0 (equal)");
   ab_mem_free(text);
+  run_stop(&r);
+}
+END_TEST
+
+START_TEST(of_several_that_pass_the_nearest_to_its_bound_is_shown) {
+  struct run r;
+  char *text;
+  const struct ab_verdict *both[2];
+  struct ab_verdict equal;
+  run_start(&r, 1 + 2e-7f, false);
+  struct ab_comparison c = comparison_of(&r.ab, &r.b, &r.oracle);
+  c.expected.tensors[AB_Q_METRIC] = c.expected.steps = AB_UNCOUNTED;
+  ck_ok(ab_verdict(&equal, &c));
+  both[0] = &equal;
+  both[1] = &r.bounded;
+  r.report.verdict = both;
+  ck_ok(ab_report_text(&text, &r.report));
+  has(text, "EQUAL: nnx against sequential64");
+  has(text, "worst: step 1 layers/2/mlp/wo/kernel backward (linen against sequential64");
+  has(text, "also: linen against sequential64: within bounds (12 tensors, 2 metrics)");
+  ab_mem_free(text);
+  struct ab_json *json = json_of(&r.report);
+  ck_assert_int_eq(ab_json_type(member(json, "comparisons/0/counts/steps/expected")), AB_JSON_NULL);
+  ck_assert_int_eq(ab_json_type(member(json, "comparisons/0/first_bad_step")), AB_JSON_NULL);
+  ab_json_free(json);
+  ab_verdict_free(&equal);
   run_stop(&r);
 }
 END_TEST
@@ -209,15 +262,6 @@ static struct ab_json *schema_root(void) {
   return root;
 }
 
-static struct ab_json *json_of(const struct ab_report *report) {
-  char *text;
-  struct ab_json *root;
-  ck_ok(ab_report_json(&text, report));
-  ck_ok(ab_json_parse(&root, text, strlen(text), "report", NULL));
-  ab_mem_free(text);
-  return root;
-}
-
 static void check_schema(const struct ab_report *report) {
   struct ab_json *schema = schema_root(), *json = json_of(report);
   struct schema s = {.root = schema};
@@ -265,24 +309,6 @@ START_TEST(the_schema_check_can_fail) {
   run_stop(&r);
 }
 END_TEST
-
-/* The member at a path of keys and element numbers, "comparisons/0/worst". */
-static const struct ab_json *member(const struct ab_json *value, const char *path) {
-  char part[128];
-  while (*path) {
-    size_t length = strcspn(path, "/");
-    snprintf(part, sizeof part, "%.*s", (int)length, path);
-    const struct ab_json *next = ab_json_find(value, part);
-    if (ab_json_type(value) == AB_JSON_ARRAY) {
-      next = ab_json_first(value);
-      for (int i = atoi(part); i > 0; i--) next = ab_json_next(next);
-    }
-    ck_assert_msg(next != NULL, "no '%s' of '%s'", part, path);
-    value = next;
-    path += length + (path[length] == '/');
-  }
-  return value;
-}
 
 static const struct {
   const char *path, *text; /* text NULL: the number */
@@ -441,6 +467,7 @@ static Suite *suite(void) {
   tcase_add_test(c, equal_is_ten_lines_with_the_verdict_first);
   tcase_add_test(c, a_red_report_names_tensor_values_bound_and_divergence);
   tcase_add_test(c, a_bounded_difference_within_its_bound_is_shown_with_its_rule);
+  tcase_add_test(c, of_several_that_pass_the_nearest_to_its_bound_is_shown);
   tcase_add_test(c, structure_is_on_the_default_screen);
   tcase_add_test(c, a_failed_side_says_which_why_and_where);
   tcase_add_test(c, names_cannot_steer_a_terminal);

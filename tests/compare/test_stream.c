@@ -1,4 +1,5 @@
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -60,7 +61,7 @@ static void make_stream(struct bytes *out, void (*send)(struct ab_stream_writer 
   ck_assert_int_eq(pipe(fds), 0);
   ck_ok(ab_stream_writer_new(&w, fds[1], "{\"route\": \"linen\"}"));
   send(w);
-  ck_ok(end ? ab_stream_end(w) : ab_stream_flush(w));
+  if (end) ck_ok(ab_stream_end(w));
   ab_stream_writer_free(w);
   close(fds[1]);
   out->size = drain(fds[0], out->data, sizeof out->data);
@@ -183,6 +184,9 @@ START_TEST(repeated_lost_and_reordered_frames_are_damage) {
   t = s; /* twice */
   memcpy(t.data + at + size, s.data + at, s.size - at);
   ck_fails(receive_new(&complete, t.data, s.size + size), AB_EFORMAT, "checksum");
+  char offset[64];
+  snprintf(offset, sizeof offset, "damaged at byte %zu: ", at + size);
+  ck_assert_ptr_nonnull(strstr(ab_status_message(), offset));
   t = s; /* lost */
   memcpy(t.data + at, s.data + next, s.size - next);
   ck_fails(receive_new(&complete, t.data, s.size - size), AB_EFORMAT, "checksum");
@@ -234,6 +238,7 @@ static void send_error(struct ab_stream_writer *w) {
   struct ab_observation o = observation(4, "attention_out");
   ck_ok(ab_stream_observation(w, &o));
   ck_ok(ab_stream_error(w, AB_ESHAPE, "the sentence", "a.c:1 b.c:2"));
+  ck_fails(ab_stream_observation(w, &o), AB_EFORMAT, "after the end");
 }
 
 START_TEST(an_error_is_the_last_word_and_never_complete) {
@@ -385,6 +390,10 @@ START_TEST(a_recomputed_tensor_must_be_the_forward_one) {
     }
   ck_assert_uint_eq(ab_recording_recompute_faults(r, &first), 1);
   ck_assert_int_eq(first->observation.id.layer, 1);
+  struct ab_observation alone = observation(9, "x");
+  alone.id.phase = AB_RECOMPUTE;
+  ck_ok(ab_recording_observe(r, &alone)); /* nothing that it could be equal to */
+  ck_assert_uint_eq(ab_recording_recompute_faults(r, &first), 2);
   ab_recording_free(r);
 }
 END_TEST

@@ -90,6 +90,9 @@ START_TEST(first_difference_is_the_first_bit_whether_it_fails_or_not) {
   ck_assert(is_leaf(&v.first, 0, 0, 0));
   ck_assert_uint_eq(v.failing, 1);
   ck_assert_uint_eq(v.differing, 3);
+  ck_assert_uint_eq(v.first_bad_step, 0);
+  ck_assert_uint_eq(v.exact_steps, 1);
+  ck_assert(v.uncalibrated);
   stop(&f, &v);
 }
 END_TEST
@@ -320,6 +323,106 @@ static ab_status broken_values(void *ctx, int side, const struct ab_observation 
   return AB_FAIL(AB_EIO, "cannot read %s", observation->id.tensor);
 }
 
+START_TEST(a_step_that_differs_within_its_bound_is_not_bad) {
+  struct fixture f;
+  struct ab_verdict v;
+  start(&f);
+  float *x = side_leaf(&f.a, 0, 1, 1);
+  *x = nextafterf(*x, 0);
+  side_leaf(&f.a, 1, 1, 1)[0] += 1;
+  side_run(&f.a, false, false);
+  side_run(&f.b, false, false);
+  struct ab_comparison c = comparison_of(&f.both, &f.a, &f.b);
+  c.pair = AB_PAIR_MIXED;
+  ck_ok(ab_verdict(&v, &c));
+  ck_assert_uint_eq(v.first_bad_step, 1);
+  ck_assert_uint_eq(v.exact_steps, 0);
+  stop(&f, &v);
+}
+END_TEST
+
+START_TEST(bits_that_agree_need_no_calibration) {
+  struct fixture f;
+  struct ab_verdict v;
+  start(&f);
+  side_run(&f.a, false, false);
+  side_run(&f.b, false, false);
+  struct ab_comparison c = comparison_of(&f.both, &f.a, &f.b);
+  c.pair = AB_PAIR_MIXED;
+  c.calibrated = true;
+  ck_ok(ab_verdict(&v, &c));
+  ck_assert(!v.uncalibrated);
+  ck_assert_int_eq(v.exit, AB_EXIT_EQUAL);
+  stop(&f, &v);
+}
+END_TEST
+
+START_TEST(initial_values_are_no_step) {
+  struct fixture f;
+  struct ab_verdict v;
+  start(&f);
+  struct ab_identity id = identity(-1, 0, "mlp/wo/kernel", AB_UPDATE);
+  side_tensor(&f.a, &id, AB_F32, (struct ab_shape){1, {4}});
+  side_tensor(&f.b, &id, AB_F32, (struct ab_shape){1, {4}});
+  side_observe(&f.a, &id);
+  side_observe(&f.b, &id);
+  v = judge(&f);
+  ck_assert_int_eq(v.exit, AB_EXIT_EQUAL);
+  ck_assert_uint_eq(v.steps.compared, STEPS);
+  ck_assert_uint_eq(v.unpinned, 1);
+  stop(&f, &v);
+}
+END_TEST
+
+/* Projections that happen to be equal: samples and norms still prove a distance. */
+START_TEST(an_estimate_is_never_below_what_samples_or_norms_prove) {
+  struct fixture f;
+  struct ab_verdict v;
+  start(&f);
+  for (int i = 0; i < LEAF; i++) side_leaf(&f.a, 0, 1, _i)[i] *= _i ? -1 : 2;
+  side_run(&f.a, false, true);
+  side_run(&f.b, false, true);
+  struct ab_identity id = identity(0, 1, leaf_names[_i], AB_BACKWARD);
+  for (size_t i = 0; i < f.a.recording->fingerprints; i++) {
+    struct ab_fingerprint *a = &f.a.recording->fingerprint[i];
+    const struct ab_fingerprint *b = ab_recording_fingerprint(f.b.recording, &a->id);
+    if (!ab_identity_equal(&a->id, &id)) continue;
+    memcpy(a->projection, b->projection, sizeof a->projection);
+    if (!_i) memcpy(a->sample, b->sample, sizeof a->sample); /* then the norms remain, and else the samples */
+  }
+  struct ab_comparison c = comparison_of(&f.both, &f.a, &f.b);
+  c.pair = AB_PAIR_MIXED;
+  c.values = NULL;
+  ck_ok(ab_verdict(&v, &c));
+  ck_assert_int_eq(v.exit, AB_EXIT_DIFFERENT);
+  ck_assert(is_leaf(&v.worst, 0, 1, _i));
+  ck_assert_int_eq(v.worst.evidence, AB_EVIDENCE_ESTIMATE);
+  stop(&f, &v);
+}
+END_TEST
+
+START_TEST(integers_are_never_within_a_bound) {
+  struct fixture f;
+  struct ab_verdict v;
+  start(&f);
+  struct ab_identity id = identity(0, 0, "counts", AB_FORWARD);
+  *(int32_t *)side_tensor(&f.a, &id, AB_I32, (struct ab_shape){0})->data = 1;
+  side_tensor(&f.b, &id, AB_I32, (struct ab_shape){0});
+  side_observe(&f.a, &id);
+  side_observe(&f.b, &id);
+  side_run(&f.a, false, false);
+  side_run(&f.b, false, false);
+  struct ab_comparison c = comparison_of(&f.both, &f.a, &f.b);
+  c.pair = AB_PAIR_RECORDED;
+  given_bound = 100;
+  c.bounds = bounds;
+  ck_ok(ab_verdict(&v, &c));
+  ck_assert_int_eq(v.exit, AB_EXIT_DIFFERENT);
+  ck_assert(isinf(v.worst.distance) && v.worst.difference.integers);
+  stop(&f, &v);
+}
+END_TEST
+
 START_TEST(values_that_cannot_be_read_end_the_judgement) {
   struct fixture f;
   struct ab_verdict v;
@@ -472,6 +575,11 @@ static Suite *suite(void) {
   tcase_add_test(c, a_bounded_tensor_without_values_is_estimated_or_not_judged);
   tcase_add_test(c, float32_against_float64_by_values);
   tcase_add_test(c, a_failing_callback_ends_the_judgement);
+  tcase_add_test(c, a_step_that_differs_within_its_bound_is_not_bad);
+  tcase_add_test(c, bits_that_agree_need_no_calibration);
+  tcase_add_test(c, initial_values_are_no_step);
+  tcase_add_loop_test(c, an_estimate_is_never_below_what_samples_or_norms_prove, 0, 2);
+  tcase_add_test(c, integers_are_never_within_a_bound);
   tcase_add_test(c, values_that_cannot_be_read_end_the_judgement);
   tcase_add_test(c, an_unjudged_tensor_is_never_equal_even_without_expected_counts);
   tcase_add_test(c, fingerprints_of_other_seeds_say_nothing);
