@@ -72,7 +72,8 @@ struct ab_results {
 ab_status ab_bundle_expect(struct ab_results *out, const struct ab_bundle *bundle);
 void ab_results_free(struct ab_results *results);
 
-/* What a side produced, to be written as a bundle. Trees are borrowed and may be NULL. */
+/* What a side produced, to be written as a bundle. Trees are borrowed and may be NULL; of the side's dtype, but initial
+ * parameters are written as F32, which loses nothing. */
 struct ab_dump {
   const struct ab_config *config;
   bool train;

@@ -137,11 +137,34 @@ static ab_status write_config(const struct ab_dump *d, const char *folder) {
   return AB_OK;
 }
 
+static ab_status narrow_tree(struct ab_tree *to, const struct ab_tree *tree) {
+  for (size_t i = 0; i < ab_tree_size(tree); i++) {
+    const struct ab_tensor *tensor = ab_tree_at(tree, i);
+    struct ab_tensor *added;
+    AB_TRY(ab_tree_add(to, tensor->name, AB_F32, &tensor->shape, &added));
+    for (size_t j = 0; j < tensor->count; j++) ((float *)added->data)[j] = (float)((const double *)tensor->data)[j];
+  }
+  return AB_OK;
+}
+
+/* Initial parameters are float32 values in every table, and a case's parameters are F32. */
+static ab_status write_params(const struct ab_tree *tree, const char *folder) {
+  struct ab_tree *narrow;
+  if (!tree || ab_tree_size(tree) == 0 || ab_tree_at(tree, 0)->dtype != AB_F64)
+    return write_tree(tree, folder, "params.safetensors");
+  AB_TRY(ab_tree_new(&narrow));
+  ab_status status = narrow_tree(narrow, tree);
+  if (status == AB_OK) status = write_tree(narrow, folder, "params.safetensors");
+  ab_tree_free(narrow);
+  AB_TRY(status);
+  return AB_OK;
+}
+
 static ab_status write_files(const struct ab_dump *d, const char *folder) {
   AB_TRY(write_config(d, folder));
   AB_TRY(write_json(d, folder, "meta.json", put_meta));
   AB_TRY(write_json(d, folder, "expected.json", put_expected));
-  AB_TRY(write_tree(d->params, folder, "params.safetensors"));
+  AB_TRY(write_params(d->params, folder));
   AB_TRY(write_tree(d->batch, folder, "batch.safetensors"));
   AB_TRY(write_tree(d->grads, folder, "grads.safetensors"));
   AB_TRY(write_tree(d->outputs, folder, "outputs.safetensors"));

@@ -353,6 +353,66 @@ START_TEST(a_dump_is_a_bundle) {
 }
 END_TEST
 
+/* Memory that runs out after n blocks: every call fails cleanly until it has enough. */
+static size_t budget = SIZE_MAX;
+
+static void *limited_alloc(void *ctx, size_t bytes) {
+  (void)ctx;
+  if (budget == 0) return NULL;
+  budget -= budget != SIZE_MAX;
+  return aligned_alloc(AB_ALIGN, bytes);
+}
+
+static void limited_release(void *ctx, void *block, size_t bytes) {
+  (void)ctx, (void)bytes;
+  free(block);
+}
+
+static const struct ab_allocator limited = {NULL, limited_alloc, limited_release};
+
+static ab_status open_and_expect(const char *path, const struct ab_config *config) {
+  struct ab_bundle *bundle;
+  struct ab_results results;
+  AB_TRY(ab_bundle_open(&bundle, path, config));
+  ab_status status = ab_bundle_expect(&results, bundle);
+  if (status == AB_OK) ab_results_free(&results);
+  ab_bundle_free(bundle);
+  return status;
+}
+
+static ab_status make_data(const char *path, const struct ab_config *config) {
+  struct ab_synthetic *data;
+  (void)path;
+  AB_TRY(ab_synthetic_new(&data, config));
+  ab_synthetic_free(data);
+  return AB_OK;
+}
+
+static ab_status (*const constructors[])(const char *path, const struct ab_config *config) = {open_and_expect,
+                                                                                              make_data};
+
+START_TEST(running_out_of_memory_leaves_nothing_behind) {
+  char path[512];
+  ab_mem_install(&limited);
+  struct ab_config *config = case_config("p01_simple");
+  config->packing = true, config->max_segments_per_seq = 3;
+  size_t live = ab_mem_stats().live_blocks, tries = 0;
+  case_path(path, "p01_simple", "");
+  ab_status status = AB_ENOMEM;
+  for (; status != AB_OK && tries < 2000; tries++) {
+    budget = tries;
+    status = constructors[_i](path, config);
+    budget = SIZE_MAX;
+    ck_assert_msg(status == AB_OK || status == AB_ENOMEM, "after %zu blocks: %s", tries, ab_status_message());
+    ck_assert_uint_eq(ab_mem_stats().live_blocks, live);
+    ab_status_clear();
+  }
+  ck_assert_msg(status == AB_OK && tries > 5, "%zu tries", tries);
+  ab_config_free(config);
+  ab_mem_install(NULL);
+}
+END_TEST
+
 static Suite *suite(void) {
   Suite *s = suite_create("bundle");
   TCase *c = tcase_create("bundle");
@@ -362,6 +422,7 @@ static Suite *suite(void) {
   tcase_add_test(c, what_nobody_needs_is_counted);
   tcase_add_test(c, a_train_bundle_gives_its_steps);
   tcase_add_test(c, a_folder_without_meta_is_no_bundle);
+  tcase_add_loop_test(c, running_out_of_memory_leaves_nothing_behind, 0, 2);
   tcase_add_loop_test(c, a_dump_is_a_bundle, 0, (int)(sizeof dumped / sizeof *dumped));
   suite_add_tcase(s, c);
   return s;

@@ -1,6 +1,36 @@
 /* Stacked layouts: every bundle's tree, and where each layer's elements stand in it. */
 #include "bundle_case.h"
 
+/* Adds 1 to every element of a window. */
+static ab_status visit(void *ctx, int layer, const char *name, const struct ab_view *view) {
+  size_t *visited = ctx;
+  float packed[1 << 14];
+  (void)layer, (void)name;
+  ck_assert_uint_le(ab_view_count(view), 1 << 14);
+  ab_view_pack(packed, view);
+  for (size_t i = 0; i < ab_view_count(view); i++) packed[i] += 1.0f;
+  ab_view_unpack(view, packed);
+  *visited += ab_view_count(view);
+  return AB_OK;
+}
+
+/* The windows of all layers tile the tree: each element is in exactly one. */
+static void check_windows(const struct ab_bundle *bundle) {
+  struct ab_tree *tree;
+  size_t visited = 0, elements = 0, once = 0;
+  ck_ok(ab_layout_tree(&tree, &bundle->layout, AB_F32));
+  ck_ok(each_window(&bundle->layout, tree, bundle->config, !bundle->train, visit, &visited));
+  for (size_t i = 0; i < ab_tree_size(tree); i++) {
+    const struct ab_tensor *tensor = ab_tree_at(tree, i);
+    for (size_t j = 0; j < tensor->count; j++) once += ((const float *)tensor->data)[j] == 1.0f;
+    elements += tensor->count;
+  }
+  ck_assert_uint_eq(visited, elements);
+  ck_assert_uint_eq(once, elements);
+  ab_tree_free(tree);
+}
+
+/* Opening a bundle checks its paths, shapes and dtypes against the layout, all of them. */
 START_TEST(every_bundle_has_the_layout_of_its_config) {
   char path[512];
   struct ab_config *config = case_config(main_cases()[_i]);
@@ -11,46 +41,12 @@ START_TEST(every_bundle_has_the_layout_of_its_config) {
   ck_ok(ab_bundle_expect(&results, bundle));
   ck_assert_uint_eq(ab_tree_size(bundle->params), bundle->layout.leaves);
   ck_assert_uint_eq(ab_tree_size(results.grads), bundle->layout.leaves);
+  ck_ok(ab_layout_check(&bundle->layout, bundle->params, AB_F32, path));
+  check_windows(bundle);
   ab_results_free(&results);
   ab_bundle_free(bundle);
   ab_config_free(config);
   ck_assert_uint_eq(ab_mem_stats().live_blocks, 0);
-}
-END_TEST
-
-static ab_status count_visits(void *ctx, int layer, const char *name, const struct ab_view *view) {
-  size_t *visited = ctx;
-  float packed[1 << 14];
-  (void)layer, (void)name;
-  ck_assert_uint_le(ab_view_count(view), 1 << 14);
-  struct ab_view to = *view;
-  ab_view_contiguous(&to);
-  ab_view_pack(packed, view);
-  for (size_t i = 0; i < ab_view_count(view); i++) packed[i] += 1.0f;
-  ab_view_unpack(view, packed);
-  *visited += ab_view_count(view);
-  return AB_OK;
-}
-
-/* The windows of all layers tile the tree: each element is in exactly one. */
-START_TEST(windows_tile_the_tree) {
-  struct ab_config *config = case_config(main_cases()[_i]);
-  bool layers_only = main_cases()[_i][0] != 't';
-  struct ab_layout layout;
-  struct ab_tree *tree;
-  size_t visited = 0, elements = 0;
-  ck_ok(ab_layout_new(&layout, config, layers_only));
-  ck_ok(ab_layout_tree(&tree, &layout, AB_F32));
-  ck_ok(each_window(&layout, tree, config, layers_only, count_visits, &visited));
-  for (size_t i = 0; i < ab_tree_size(tree); i++) {
-    const struct ab_tensor *tensor = ab_tree_at(tree, i);
-    for (size_t j = 0; j < tensor->count; j++) ck_assert(((const float *)tensor->data)[j] == 1.0f);
-    elements += tensor->count;
-  }
-  ck_assert_uint_eq(visited, elements);
-  ab_tree_free(tree);
-  ab_layout_free(&layout);
-  ab_config_free(config);
 }
 END_TEST
 
@@ -169,7 +165,6 @@ static Suite *suite(void) {
   Suite *s = suite_create("layout");
   TCase *c = tcase_create("layout");
   tcase_add_loop_test(c, every_bundle_has_the_layout_of_its_config, 0, main_case_count());
-  tcase_add_loop_test(c, windows_tile_the_tree, 0, main_case_count());
   tcase_add_loop_test(c, each_layer_stands_where_maxtext_puts_it, 0, (int)(sizeof places / sizeof *places));
   tcase_add_test(c, without_a_pipeline_layers_are_scanned_or_named);
   tcase_add_test(c, what_is_not_there_is_named);

@@ -124,10 +124,31 @@ START_TEST(parameters_after_a_step_are_given) {
 }
 END_TEST
 
+/* Out into a new tree, and back from one in which every parameter was halved. */
+START_TEST(leaves_go_out_and_in) {
+  struct rig r;
+  struct ab_tree *tree, *again;
+  rig_new(&r, train_case(_i));
+  ck_ok(ab_leaves_store(&tree, &r.trainer.side, AB_PARAMS, r.config, &ab_kernels_f32, &r.bundle->layout));
+  ck_assert(distance(tree, r.bundle->params) == 0.0);
+  for (size_t i = 0; i < ab_tree_size(tree); i++) {
+    float *values = ab_tree_at(tree, i)->data;
+    for (size_t j = 0; j < ab_tree_at(tree, i)->count; j++) values[j] *= 0.5f;
+  }
+  ck_ok(ab_leaves_load(&r.trainer.side, r.config, &ab_kernels_f32, &r.bundle->layout, tree));
+  ck_ok(ab_leaves_store(&again, &r.trainer.side, AB_PARAMS, r.config, &ab_kernels_f32, &r.bundle->layout));
+  ck_assert(distance(again, tree) == 0.0 && distance(r.bundle->params, tree) == 0.0);
+  ab_tree_free(tree);
+  ab_tree_free(again);
+  rig_free(&r);
+}
+END_TEST
+
 static Suite *suite(void) {
   Suite *s = suite_create("step");
   TCase *c = tcase_create("step");
   tcase_add_loop_test(c, the_first_step_is_maxtexts, 0, train_case_count());
+  tcase_add_loop_test(c, leaves_go_out_and_in, 0, train_case_count());
   tcase_add_test(c, parameters_after_a_step_are_given);
   suite_add_tcase(s, c);
   return s;

@@ -108,16 +108,18 @@ static void take(struct rig *r, void **out, size_t count) {
   ck_ok(ab_arena_take(&r->slab, out, count, r->exec.kernels->element));
 }
 
+static void take_model(struct rig *r, int kind) {
+  for (int i = 0; i < 3; i++) take(r, &r->model.outer[kind][i], ab_param_count(&ab_outer_params[i], &dims));
+  for (int i = 0; i < 2; i++) take(r, &r->model.layers[kind][i], LAYERS * ab_param_count(layer_param(i), &dims));
+}
+
 static void rig_new(struct rig *r, const struct ab_kernels *k, bool strided) {
   *r = (struct rig){.config = base_config(), .model = {.strided = strided, .element = k->element, .dtype = k->dtype}};
   ck_ok(ab_arena_init(&r->slab, "slab", 1 << 17));
   ck_ok(ab_arena_init(&r->arena, "arena", 1 << 14));
   ck_ok(ab_arena_init(&r->book, "book", 1 << 14));
   r->exec = (struct ab_exec){.kernels = k, .slab = &r->slab, .arena = &r->arena, .book = &r->book};
-  for (int kind = 0; kind < 2; kind++) {
-    for (int i = 0; i < 3; i++) take(r, &r->model.outer[kind][i], ab_param_count(&ab_outer_params[i], &dims));
-    for (int i = 0; i < 2; i++) take(r, &r->model.layers[kind][i], LAYERS * ab_param_count(layer_param(i), &dims));
-  }
+  for (int kind = 0; kind < 2; kind++) take_model(r, kind);
 }
 
 static void rig_start(struct rig *r) {
@@ -379,6 +381,34 @@ START_TEST(initial_weights_do_not_depend_on_the_layout) {
 }
 END_TEST
 
+/* The plan of a step: made-up tensor memory, the same allocations. */
+START_TEST(a_dry_step_takes_what_a_real_one_takes) {
+  struct rig real, dry;
+  struct ab_metrics m;
+  rig_new(&real, &ab_kernels_f32, _i);
+  rig_start(&real);
+  set_grads(&real, 0, 5.0);
+  ck_ok(ab_trainer_step(&real.trainer, NULL, &m));
+  dry = (struct rig){.config = base_config(), .model = real.model};
+  ab_arena_init_measuring(&dry.slab, "slab");
+  ab_arena_init_measuring(&dry.arena, "arena");
+  ck_ok(ab_arena_init(&dry.book, "book", 1 << 14));
+  dry.exec =
+      (struct ab_exec){.kernels = ab_kernels_dry(AB_F32), .slab = &dry.slab, .arena = &dry.arena, .book = &dry.book};
+  for (int kind = 0; kind < 2; kind++) take_model(&dry, kind);
+  rig_start(&dry);
+  ck_ok(ab_trainer_step(&dry.trainer, NULL, &m));
+  ck_assert_uint_eq(dry.slab.high, real.slab.high);
+  ck_assert_uint_eq(dry.arena.high, real.arena.high);
+  ck_assert_uint_eq(dry.book.high, real.book.high);
+  ab_trainer_free(&dry.trainer);
+  ab_arena_free(&dry.book);
+  ab_arena_free(&dry.slab);
+  ab_arena_free(&dry.arena);
+  rig_free(&real);
+}
+END_TEST
+
 static Suite *suite(void) {
   Suite *s = suite_create("trainer");
   TCase *c = tcase_create("trainer");
@@ -390,6 +420,7 @@ static Suite *suite(void) {
   tcase_add_test(c, unknown_optimizers_are_named);
   tcase_add_loop_test(c, wrong_inventories_are_named, 0, 4);
   tcase_add_test(c, every_leaf_is_observed);
+  tcase_add_loop_test(c, a_dry_step_takes_what_a_real_one_takes, 0, 2);
   tcase_add_test(c, initial_weights_do_not_depend_on_the_layout);
   suite_add_tcase(s, c);
   return s;
