@@ -19,8 +19,7 @@ struct listener {
   struct ab_stream_reader *reader;
   int copy; /* the stream as it came, for sides that run against this one */
   const char **argv;
-  const char *environment[5];
-  char core[64];
+  struct ab_side_environment environment;
 };
 
 static void fail(struct ab_side_result *result, enum ab_exit exit, const char *reason) {
@@ -66,17 +65,16 @@ static ab_status arguments(struct listener *listener, const struct ab_side_order
   return AB_OK;
 }
 
-/* Workers are the threads: each calls a one-thread BLAS; idle workers must not spin beside another side. */
-static void environment(struct listener *listener) {
+void ab_side_environment(struct ab_side_environment *out) {
   size_t n = 0;
   const char *core = ab_blas_core_wanted();
-  listener->environment[n++] = "OPENBLAS_NUM_THREADS=1";
-  if (!getenv("OMP_WAIT_POLICY")) listener->environment[n++] = "OMP_WAIT_POLICY=passive";
+  out->entry[n++] = "OPENBLAS_NUM_THREADS=1";
+  if (!getenv("OMP_WAIT_POLICY")) out->entry[n++] = "OMP_WAIT_POLICY=passive";
   if (core && !getenv("OPENBLAS_CORETYPE")) {
-    snprintf(listener->core, sizeof listener->core, "OPENBLAS_CORETYPE=%s", core);
-    listener->environment[n++] = listener->core;
+    snprintf(out->core, sizeof out->core, "OPENBLAS_CORETYPE=%s", core);
+    out->entry[n++] = out->core;
   }
-  listener->environment[n] = NULL;
+  out->entry[n] = NULL;
 }
 
 static ab_status prepare(struct listener *listener, struct ab_side_result *result, const struct ab_side_order *order) {
@@ -88,7 +86,7 @@ static ab_status prepare(struct listener *listener, struct ab_side_result *resul
   AB_TRY(path_in(&result->values_path, order->scratch, order->label, "values"));
   AB_TRY(ab_stream_reader_new(&listener->reader, &ab_recording_handler, result->recording));
   AB_TRY(arguments(listener, order));
-  environment(listener);
+  ab_side_environment(&listener->environment);
   listener->copy = open(result->stream_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (listener->copy < 0) return AB_FAIL(AB_EIO, "cannot write '%s'", result->stream_path);
   return AB_OK;
@@ -98,7 +96,7 @@ static struct ab_process_spec specification(struct listener *listener, const str
   return (struct ab_process_spec){.name = listener->result->name,
                                   .program = "/proc/self/exe",
                                   .arguments = listener->argv,
-                                  .environment = listener->environment,
+                                  .environment = listener->environment.entry,
                                   .stream_fd = AB_SIDE_FD,
                                   .timeout = order->timeout,
                                   .take = take,

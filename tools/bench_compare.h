@@ -1,0 +1,23 @@
+/* The whole main comparison, as ab_compare runs it. */
+#pragma once
+
+#include "judgement.h"
+
+enum { BENCH_ROUNDS_MAX = 64 };
+
+struct bench_compare_side {
+  char name[64];        /* "a (linen)"; "": did not run */
+  double seconds;       /* the fewest */
+  uint64_t peak_memory; /* bytes, the most */
+};
+
+struct bench_compare {
+  long rounds;
+  int64_t steps;
+  double seconds[BENCH_ROUNDS_MAX], processor_seconds[BENCH_ROUNDS_MAX]; /* ascending */
+  struct bench_compare_side side[AB_SIDES];
+};
+
+/* Rounds of the comparison of configs/main.yml; AB_EMISMATCH when one of them is not equal: then there is nothing to
+ * measure. */
+ab_status bench_compare_measure(struct bench_compare *out, long rounds);
