@@ -9,8 +9,8 @@
 #include "mem.h"
 #include "observed.h"
 
-/* Bookkeeping memory of a dry run: real, but only what is touched costs anything. */
-static const size_t BOOK_LIMIT = (size_t)256 << 20;
+/* Bookkeeping memory of a dry run: real and cleared, so it starts small and grows until it is enough. */
+static const size_t BOOK_FIRST = (size_t)1 << 20, BOOK_LIMIT = (size_t)256 << 20;
 enum { EVENTS_PER_LAYER = 128 };
 
 /* A run under way. */
@@ -184,20 +184,31 @@ static ab_status go(struct running *r, int64_t steps) {
   return ab_run_is_engine(r->run) ? differentiate(r) : train(r, steps);
 }
 
-static ab_status plan_dry(struct running *r, const struct ab_run *run) {
+static ab_status plan_dry(struct running *r, const struct ab_run *run, size_t book) {
   ab_arena_init_measuring(&r->slab, "parameter");
   ab_arena_init_measuring(&r->arena, "step");
-  AB_TRY(ab_arena_init(&r->book, "bookkeeping", BOOK_LIMIT));
+  AB_TRY(ab_arena_init(&r->book, "bookkeeping", book));
   AB_TRY(start(r, run, ab_kernels_dry(run->kernels->dtype)));
   AB_TRY(go(r, 1));
   return AB_OK;
 }
 
-ab_status ab_run_plan(struct ab_run_plan *out, const struct ab_run *run) {
+static ab_status plan_with(struct ab_run_plan *out, const struct ab_run *run, size_t book) {
   struct running r = {0};
-  ab_status status = plan_dry(&r, run);
+  ab_status status = plan_dry(&r, run, book);
   if (status == AB_OK) *out = (struct ab_run_plan){.slab = r.slab.high, .arena = r.arena.high, .book = r.book.high};
   stop(&r);
+  return status;
+}
+
+ab_status ab_run_plan(struct ab_run_plan *out, const struct ab_run *run) {
+  size_t book = BOOK_FIRST;
+  ab_status status = plan_with(out, run, book);
+  while (status == AB_ENOMEM && book < BOOK_LIMIT) {
+    ab_status_clear();
+    book *= 4;
+    status = plan_with(out, run, book);
+  }
   return status;
 }
 
