@@ -157,9 +157,8 @@ static void get_where(struct ab_decoder *d, struct ab_where *at) {
 static void get_shape(struct ab_decoder *d, struct ab_shape *shape) {
   *shape = (struct ab_shape){.rank = get_int(d, 0, AB_MAX_RANK + 1)};
   for (int i = 0; i < shape->rank; i++) {
-    uint64_t dim = ab_get_u64(d);
-    if (dim > INT64_MAX) d->bad = true;
-    shape->dim[i] = d->bad ? 0 : (int64_t)dim;
+    int64_t dim = (int64_t)ab_get_u64(d);
+    shape->dim[i] = d->bad ? 0 : dim; /* a negative one has no count */
   }
 }
 

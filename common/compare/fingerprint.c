@@ -1,6 +1,7 @@
 #include "fingerprint.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "cursor.h"
 
@@ -27,13 +28,19 @@ static void take_samples(struct ab_fingerprint *f, const struct ab_cursor *curso
   }
 }
 
-static void project(double lanes[AB_PROJECTIONS][LANES], double x, uint64_t word, size_t lane) {
-  for (int j = 0; j < AB_PROJECTIONS; j++) lanes[j][lane] += word >> j & 1 ? -x : x;
+/* The sign goes in as a bit: all projections of an element are one vector operation. */
+static void project(double lane[AB_PROJECTIONS], double x, uint64_t word) {
+  uint64_t bits, turned[AB_PROJECTIONS];
+  double term[AB_PROJECTIONS];
+  memcpy(&bits, &x, sizeof bits);
+  for (int j = 0; j < AB_PROJECTIONS; j++) turned[j] = bits ^ (word >> j & 1) << 63;
+  memcpy(term, turned, sizeof term);
+  for (int j = 0; j < AB_PROJECTIONS; j++) lane[j] += term[j];
 }
 
 void ab_fingerprint(struct ab_fingerprint *out, const struct ab_identity *id, const struct ab_view *view,
                     uint64_t seed) {
-  double lanes[AB_PROJECTIONS][LANES] = {{0}};
+  double lanes[LANES][AB_PROJECTIONS] = {{0}};
   struct ab_cursor cursor;
   size_t start = 0;
   *out = (struct ab_fingerprint){.id = *id, .dtype = view->dtype, .shape = view->shape, .seed = seed};
@@ -42,10 +49,10 @@ void ab_fingerprint(struct ab_fingerprint *out, const struct ab_identity *id, co
   for (size_t n; (n = ab_cursor_next(&cursor)); start += n) {
     take_samples(out, &cursor, start, n);
     for (size_t i = 0; i < n; i++)
-      if (isfinite(cursor.value[i])) project(lanes, cursor.value[i], word_of(seed, start + i), (start + i) % LANES);
+      if (isfinite(cursor.value[i])) project(lanes[(start + i) % LANES], cursor.value[i], word_of(seed, start + i));
   }
-  for (int j = 0; j < AB_PROJECTIONS; j++)
-    for (int l = 0; l < LANES; l++) out->projection[j] += lanes[j][l];
+  for (int l = 0; l < LANES; l++)
+    for (int j = 0; j < AB_PROJECTIONS; j++) out->projection[j] += lanes[l][j];
 }
 
 double ab_fingerprint_distance(const struct ab_fingerprint *a, const struct ab_fingerprint *b) {

@@ -29,61 +29,72 @@ static uint64_t ulps(uint64_t a, uint64_t b, enum ab_dtype dtype) {
   return size_a > size_b ? size_a - size_b : size_b - size_a;
 }
 
-static void differ(struct ab_difference *d, const struct ab_value_pair *pair) {
-  if (!d->differing++) d->first = d->worst = *pair;
+/* Element i of the two blocks. */
+static struct ab_value_pair pair_at(const struct pass *p, const struct ab_cursor *a, const struct ab_cursor *b,
+                                    size_t i) {
+  return (struct ab_value_pair){p->at + i, a->value[i], b->value[i], a->bits[i], b->bits[i]};
 }
 
-static void nonfinite_element(struct pass *p, const struct ab_value_pair *pair) {
-  p->d->nonfinite_a += !isfinite(pair->a);
-  p->d->nonfinite_b += !isfinite(pair->b);
+static void differ(struct ab_difference *d, struct ab_value_pair pair) {
+  if (!d->differing++) d->first = d->worst = pair;
+}
+
+static void nonfinite_element(struct pass *p, struct ab_value_pair pair) {
+  p->d->nonfinite_a += !isfinite(pair.a);
+  p->d->nonfinite_b += !isfinite(pair.b);
   differ(p->d, pair);
-  if (!p->bad_seen) p->d->worst = *pair;
+  if (!p->bad_seen) p->d->worst = pair;
   p->bad_seen = true;
 }
 
-static void unequal_element(struct pass *p, const struct ab_value_pair *pair) {
+static void unequal_element(struct pass *p, const struct ab_cursor *a, const struct ab_cursor *b, size_t i) {
   struct ab_difference *d = p->d;
-  double size = fabs(pair->a - pair->b);
-  differ(d, pair);
+  double size = fabs(a->value[i] - b->value[i]);
+  if (!d->differing++) d->first = d->worst = pair_at(p, a, b, i);
   if (size > d->max_abs) {
     d->max_abs = size;
-    if (!p->bad_seen) d->worst = *pair;
+    if (!p->bad_seen) d->worst = pair_at(p, a, b, i);
   }
   if (!d->has_ulp) return;
-  uint64_t steps = ulps(pair->bits_a, pair->bits_b, d->dtype_a);
+  uint64_t steps = ulps(a->bits[i], b->bits[i], d->dtype_a);
   d->max_ulp = steps > d->max_ulp ? steps : d->max_ulp;
 }
 
-static void float_element(struct pass *p, const struct ab_value_pair *pair) {
-  if (!isfinite(pair->a) || !isfinite(pair->b)) {
-    nonfinite_element(p, pair);
-    return;
+/* One block. Equal elements add +0 to the squares of the differences, which changes no bit. */
+static void float_block(struct pass *p, const struct ab_cursor *a, const struct ab_cursor *b, size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    double x = a->value[i], y = b->value[i], size = fabs(y);
+    if (!isfinite(x) || !isfinite(y)) {
+      nonfinite_element(p, pair_at(p, a, b, i));
+      continue;
+    }
+    size_t lane = (p->at + i) % LANES;
+    double difference = x * p->scale_d - y * p->scale_d, scaled = y * p->scale_b;
+    p->max_b = size > p->max_b ? size : p->max_b;
+    p->squares_b[lane] += scaled * scaled;
+    p->squares_d[lane] += difference * difference;
+    if (x == y)
+      p->d->sign_only += signbit(x) != signbit(y);
+    else
+      unequal_element(p, a, b, i);
   }
-  size_t lane = pair->index % LANES;
-  double size_b = fabs(pair->b), b = pair->b * p->scale_b;
-  p->max_b = size_b > p->max_b ? size_b : p->max_b;
-  p->squares_b[lane] += b * b;
-  if (pair->a == pair->b) {
-    p->d->sign_only += signbit(pair->a) != signbit(pair->b);
-    return;
-  }
-  unequal_element(p, pair);
-  double difference = pair->a * p->scale_d - pair->b * p->scale_d;
-  p->squares_d[lane] += difference * difference;
 }
 
-static void integer_element(struct pass *p, const struct ab_value_pair *pair) {
-  if (pair->bits_a != pair->bits_b) differ(p->d, pair);
+static void integer_block(struct pass *p, const struct ab_cursor *a, const struct ab_cursor *b, size_t count) {
+  for (size_t i = 0; i < count; i++)
+    if (a->bits[i] != b->bits[i]) differ(p->d, pair_at(p, a, b, i));
 }
 
 static void walk(struct pass *p, const struct ab_view *a, const struct ab_view *b) {
   struct ab_cursor in_a, in_b;
-  void (*element)(struct pass *, const struct ab_value_pair *) = p->d->integers ? integer_element : float_element;
   ab_cursor_start(&in_a, a);
   ab_cursor_start(&in_b, b);
-  for (size_t n; (n = ab_cursor_next(&in_a)) && ab_cursor_next(&in_b) == n; p->at += n)
-    for (size_t i = 0; i < n; i++)
-      element(p, &(struct ab_value_pair){p->at + i, in_a.value[i], in_b.value[i], in_a.bits[i], in_b.bits[i]});
+  for (size_t n; (n = ab_cursor_next(&in_a)) && ab_cursor_next(&in_b) == n; p->at += n) {
+    if (p->d->integers)
+      integer_block(p, &in_a, &in_b, n);
+    else
+      float_block(p, &in_a, &in_b, n);
+  }
 }
 
 static double fold(const double lane[LANES]) {

@@ -71,7 +71,9 @@ static void line_verdict(struct lines *l, const struct ab_report *r) {
   say(l, "%s: ", headline(exit));
   if (v) say(l, "%s against %s, ", v->name_a, v->name_b);
   say(l, "%s", text_or(r->case_name, "no case"));
-  if (v && v->failing) say(l, "; %zu tensors and metrics differ", v->failing);
+  if (v && v->failing)
+    say(l, "; %zu of %zu tensors and metrics differ", v->failing,
+        v->tensors.compared + v->metrics.compared + v->unpinned);
   if (r->verdicts) say(l, "; cause: %s", ab_cause_name(r->cause));
   put(l, "\n");
 }

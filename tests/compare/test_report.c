@@ -113,6 +113,7 @@ START_TEST(a_red_report_names_tensor_values_bound_and_divergence) {
   ck_ok(ab_report_text(&text, &r.report));
   ck_assert_int_eq(lines_of(text), 10);
   ck_assert_int_eq(strncmp(text, "DIFFERENT: ", 11), 0);
+  has(text, "DIFFERENT: linen against nnx, t01; 1 of 14 tensors and metrics differ; cause: undecided\n");
   has(text, "worst: step 1 layers/2/mlp/wo/kernel backward (linen against nnx, weight gradient, 1 of 12 ");
   has(text, "values: linen 4.1295 (0x40842"); /* 2.753 * 1.5 */
   has(text, ", nnx 2.753 (0x40303127) at [1, 3]");
