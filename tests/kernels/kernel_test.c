@@ -42,7 +42,7 @@ void *kt_random(const struct ab_kernels *k, size_t n, uint32_t seed, double spre
   uint32_t state = seed * 2654435761u + 1;
   for (size_t i = 0; i < n; i++) {
     double sum = 0;
-    for (int j = 0; j < 3; j++) sum += (double)next(&state) / 0x1p24 - 0.5;
+    for (int j = 0; j < 3; j++) sum += (double)next(&state) / 0x1p24 + (double)next(&state) / 0x1p48 - 0.5;
     kt_set(k, x, i, 2 * spread * sum);
   }
   return x;

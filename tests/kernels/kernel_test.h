@@ -11,7 +11,8 @@ extern const struct ab_kernels *const tables[TABLES];
 void *kt_new(const struct ab_kernels *k, size_t n);
 double *kt_doubles(size_t n);
 int32_t *kt_ints(size_t n);
-/* Normal-like values of the given spread, from a linear congruential generator: the same on every machine. */
+/* Normal-like values of the given spread, from a linear congruential generator, the same on every machine; doubles use
+ * all their digits, so that sums round. */
 void *kt_random(const struct ab_kernels *k, size_t n, uint32_t seed, double spread);
 /* Integers in [low, high]. */
 int32_t *kt_random_ints(size_t n, uint32_t seed, int32_t low, int32_t high);
