@@ -68,8 +68,9 @@ struct ab_config {
   char *lr_schedule_type, *wsd_decay_style; /* "cosine" or "wsd"; "linear" or "cosine" */
   int64_t learning_rate_schedule_steps; /* resolved: never -1 */
 
-  /* ours: a key beyond MaxText's, ab_compute_bubbles: run the layers in bubble cells too (default false) */
+  /* ours: keys beyond MaxText's. ab_compute_bubbles: run the layers in bubble cells too (default false) */
   bool compute_bubbles;
+  uint32_t upstream_faithful; /* bits by enum ab_defect: ask ab_faithful (upstream.h); default none */
 
   struct ab_config_values *values; /* every key with its final value and where it came from */
 };

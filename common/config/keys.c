@@ -721,7 +721,7 @@ const struct ab_key ab_keys[] = {
     ROW(training_objective, STRING, UNSUPPORTED, OBJECTIVE, "causal_lm"),
     ROW(ulysses_context_sharding, STRING, NO_EFFECT, PLACEMENT, "context_usp_ulysses"),
     ROW(upload_all_profiler_results, BOOL, NO_EFFECT, PROFILING, "false"),
-    ROW(upstream_faithful, STRING, UNSUPPORTED, DEFECT, "\"\""),
+    ROW(upstream_faithful, STRING, IMPLEMENTED, DEFECT, "\"\""),
     ROW(use_2d_fsdp_sharding, BOOL, NO_EFFECT, MOE, "false"),
     ROW(use_audio, BOOL, UNSUPPORTED, MODALITY, "false"),
     ROW(use_audio_in_video, BOOL, NO_EFFECT, MULTIMODAL, "false"),

@@ -86,6 +86,7 @@ ab_status ab_config_check_support(const struct ab_config *config) {
   for (size_t i = 0; i < sizeof supported / sizeof supported[0]; i++) AB_TRY(check_supported(config, &supported[i]));
   AB_TRY(check_dropout(config));
   AB_TRY(check_policy(config));
+  AB_TRY(ab_config_check_upstream(config));
   for (size_t row = 0; row < ab_key_count; row++) AB_TRY(check_default(config, row));
   return AB_OK;
 }

@@ -1,0 +1,120 @@
+#include "upstream.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "config_values.h"
+
+static const char no_metrics[] = "nothing is sown in the pipeline's layers here: no metrics, no balance loss";
+static const char no_experts[] = "mixture of experts is not built";
+static const char not_yet[] = "the code that it changes is not built";
+
+const struct ab_upstream_defect ab_upstream_defects[AB_DEFECT_COUNT] = {
+    [AB_DEFECT_B1] = {"B1",
+                      "pipeline_fsdp_ag_per_repeat prefetches the weights of iteration t0 + 1 for every stage, so "
+                      "stages >= 2 run repeat r >= 1 with the weights of repeat r - 1; meant: repeat r for all",
+                      "value", "LP: CircularPipeline, NP: NNXCircularPipeline, weight prefetch of a window", NULL},
+    [AB_DEFECT_B7] = {"B7",
+                      "with pipeline_fsdp_ag_once and repeats the NNX engine drops the repeats axis from the sharding "
+                      "before it gathers, so every axis is off by one and weights land on other stages",
+                      "byte", "NP: NNXPipeline.__call__", not_yet},
+    [AB_DEFECT_B8] = {"B8",
+                      "the list of axes to drop is shared and changed per leaf, so experts lose their axis after any "
+                      "other leaf was visited",
+                      "byte", "PU: derive_stage_weight_partition_specs", no_experts},
+    [AB_DEFECT_B11] = {"B11", "a Gemma 4 decoder with a pipeline bypasses it", "failure", "ND: NNXDecoder.__call__",
+                       "the Gemma 4 block is not built"},
+    [AB_DEFECT_B12] = {"B12",
+                       "a stage output is unwrapped if scan_layers is set, not if it is a tuple, so scan_layers=false "
+                       "fails inside the loop",
+                       "failure", "LP, NP: run_one_iteration", "blocks return one tensor here, never a tuple"},
+    [AB_DEFECT_B13] = {"B13",
+                       "the NNX circular engine rematerialises windows only under "
+                       "set_remat_policy_on_pipeline_iterations; meant: always, as Linen does",
+                       "count", "NP: NNXCircularPipeline.__call__", not_yet},
+    [AB_DEFECT_B14] = {"B14", "updates of a non-trainable variable in the pipeline are lost or refused", "value",
+                       "NP: NNXPipeline.__call__", "no block has a non-trainable variable"},
+    [AB_DEFECT_B15] = {"B15",
+                       "set_remat_policy_on_layers_per_stage does nothing in the NNX engines; meant: the layers of a "
+                       "stage are rematerialised one by one",
+                       "count", "ND: NNXSequentialPipelineStage, NNXScannedPipelineStage", not_yet},
+    [AB_DEFECT_B20] = {"B20", "metrics sown in NNX pipelines with repeats vanish or fail", "value",
+                       "NP: NNXCircularPipeline.__call__", no_metrics},
+    [AB_DEFECT_B21] = {"B21", "metrics of layers are labelled by iteration, and balance losses include bubbles",
+                       "value", "MX: metric_logger.py: record_activation_metrics", no_metrics},
+    [AB_DEFECT_B22] = {"B22", "a layer with a pole at zero makes NaN gradients in bubbles", "value",
+                       "LP, NP: run_one_iteration",
+                       "a switch of its own: ab_compute_bubbles=true runs layers in bubbles"},
+    [AB_DEFECT_B23] = {"B23", "fp8 scales are summed over iterations, bubbles included; meant: the maximum", "value",
+                       "LP: Pipeline, NP: NNXPipeline, _overwrite_with_gradient", "quantization is not built"},
+    [AB_DEFECT_B29] = {"B29",
+                       "iteration_input and decoder_layer_input name one tensor when a stage is one layer; keeping "
+                       "both names stores it twice; meant: once",
+                       "byte", "LP, NP: get_pipeline_remat_policy", not_yet},
+    [AB_DEFECT_B31] = {"B31", "Linen with scan_layers_per_stage fails: model_mode is not passed to the scanned layers",
+                       "failure", "LD: get_pipeline_stage_module", not_yet},
+    [AB_DEFECT_B32] = {"B32", "a balance loss with repeats fails in the NNX pipeline and is 0 in the Linen one",
+                       "value", "NP: NNXPipeline.__call__, LP: Pipeline", no_metrics},
+    [AB_DEFECT_B33] = {"B33", "norm_topk_prob is ignored by NNX, and applied after the scaling factor by Linen",
+                       "value", "MX: layers/moe.py: RoutedMoE, deepseek branch", no_experts},
+    [AB_DEFECT_B34] = {"B34", "NNX shards layers_outside_pipeline over the stages and fails if they do not divide",
+                       "failure", "ND: NNXDecoder", "layers outside the pipeline are not placed on stages here"},
+};
+
+bool ab_faithful(const struct ab_config *config, enum ab_defect defect) {
+  return config->upstream_faithful & (UINT32_C(1) << defect);
+}
+
+const char *ab_faithful_shown(char buffer[AB_DEFECTS_SHOWN], const struct ab_config *config) {
+  size_t used = 0;
+  buffer[0] = '\0';
+  for (int d = 0; d < AB_DEFECT_COUNT; d++)
+    if (ab_faithful(config, (enum ab_defect)d))
+      used += (size_t)snprintf(buffer + used, AB_DEFECTS_SHOWN - used, "%s%s", used ? "," : "",
+                               ab_upstream_defects[d].id);
+  return buffer;
+}
+
+/* The defect whose id is the `length` bytes at text; AB_DEFECT_COUNT for none. */
+static int find(const char *text, size_t length) {
+  int d = 0;
+  while (d < AB_DEFECT_COUNT &&
+         (strncmp(ab_upstream_defects[d].id, text, length) != 0 || ab_upstream_defects[d].id[length]))
+    d++;
+  return d;
+}
+
+static ab_status refuse(const struct ab_config *config, const char *beside) {
+  char expected[400] = "a comma-separated list of ";
+  size_t used = strlen(expected), listed = 0;
+  for (int d = 0; d < AB_DEFECT_COUNT; d++)
+    if (!ab_upstream_defects[d].missing)
+      used += (size_t)snprintf(expected + used, sizeof expected - used, "%s%s", listed++ ? ", " : "",
+                               ab_upstream_defects[d].id);
+  snprintf(expected + used, sizeof expected - used, "%s", beside);
+  return ab_value_refuse(config->values, ab_key_find("upstream_faithful"), expected);
+}
+
+ab_status ab_config_fill_upstream(struct ab_config *config) {
+  const char *at = ab_values_string(config->values, "upstream_faithful");
+  while (*at) {
+    at += strspn(at, ", ");
+    size_t length = strcspn(at, ", ");
+    int defect = length ? find(at, length) : AB_DEFECT_COUNT;
+    if (defect == AB_DEFECT_COUNT) return refuse(config, "");
+    config->upstream_faithful |= UINT32_C(1) << defect;
+    at += length;
+  }
+  return AB_OK;
+}
+
+ab_status ab_config_check_upstream(const struct ab_config *config) {
+  for (int d = 0; d < AB_DEFECT_COUNT; d++) {
+    const struct ab_upstream_defect *defect = &ab_upstream_defects[d];
+    char beside[200];
+    if (!ab_faithful(config, (enum ab_defect)d) || !defect->missing) continue;
+    snprintf(beside, sizeof beside, " (%s is known, but %s)", defect->id, defect->missing);
+    return refuse(config, beside);
+  }
+  return AB_OK;
+}
