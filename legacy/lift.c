@@ -12,17 +12,23 @@ ab_status linen_scan_vjp(linen_body body, void *ctx, int64_t length) {
   return AB_OK;
 }
 
-ab_status linen_residuals_init(struct linen_residuals *residuals, const struct ab_exec *exec, size_t bytes,
-                               int64_t length, bool scan) {
-  *residuals = (struct linen_residuals){.bytes = bytes};
-  if (scan) return ab_arena_take(exec->arena, &residuals->stacked, (size_t)length, bytes);
-  AB_TRY(ab_arena_take(exec->book, &residuals->unrolled, (size_t)length, sizeof *residuals->unrolled));
-  for (int64_t i = 0; i < length; i++) AB_TRY(ab_arena_take(exec->arena, &residuals->unrolled[i], 1, bytes));
+ab_status linen_residuals_new(struct linen_residuals *residuals, const struct ab_exec *exec, size_t bytes,
+                              int64_t length, bool scan) {
+  *residuals = (struct linen_residuals){.bytes = bytes, .length = length};
+  if (scan) return AB_OK;
+  return ab_arena_take(exec->book, &residuals->unrolled, (size_t)length, sizeof *residuals->unrolled);
+}
+
+ab_status linen_residuals_take(struct linen_residuals *residuals, const struct ab_exec *exec) {
+  if (!residuals->unrolled)
+    return ab_arena_take(exec->arena, &residuals->stacked, (size_t)residuals->length, residuals->bytes);
+  for (int64_t i = 0; i < residuals->length; i++)
+    AB_TRY(ab_arena_take(exec->arena, &residuals->unrolled[i], 1, residuals->bytes));
   return AB_OK;
 }
 
 void *linen_residuals_at(const struct linen_residuals *residuals, int64_t i) {
-  if (!residuals->stacked) return residuals->unrolled[i];
+  if (residuals->unrolled) return residuals->unrolled[i];
   return (unsigned char *)residuals->stacked + (size_t)i * residuals->bytes;
 }
 

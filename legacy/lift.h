@@ -20,11 +20,14 @@ ab_status linen_scan_vjp(linen_body body, void *ctx, int64_t length);
  * along the iterations. Unrolled: one array per iteration. */
 struct linen_residuals {
   size_t bytes;
-  void *stacked;   /* scanned */
-  void **unrolled; /* [length], exec->book */
+  int64_t length;
+  void *stacked;   /* scanned; NULL otherwise */
+  void **unrolled; /* [length], exec->book; NULL when scanned */
 };
-ab_status linen_residuals_init(struct linen_residuals *residuals, const struct ab_exec *exec, size_t bytes,
-                               int64_t length, bool scan);
+ab_status linen_residuals_new(struct linen_residuals *residuals, const struct ab_exec *exec, size_t bytes,
+                              int64_t length, bool scan);
+/* The memory of one pass. */
+ab_status linen_residuals_take(struct linen_residuals *residuals, const struct ab_exec *exec);
 void *linen_residuals_at(const struct linen_residuals *residuals, int64_t i);
 
 /* nn.vmap with spmd_axis_name "stage": body for every index, in one parallel region unless serial. The body neither

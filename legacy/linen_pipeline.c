@@ -39,7 +39,19 @@ static ab_status take_tables(struct linen_pipeline *self) {
   AB_TRY(ab_arena_take_zeroed(self->exec->book, &self->weights, stages, sizeof *self->weights));
   for (size_t s = 0; s < stages; s++)
     AB_TRY(linen_weights_new(&self->weights[s], &self->layers, self->schedule.layers_per_stage));
-  return AB_OK;
+  if (self->config->set_remat_policy_on_pipeline_iterations) return AB_OK;
+  size_t cells = stages * (size_t)self->schedule.iterations;
+  return ab_arena_take_zeroed(self->exec->book, &self->kept, cells * linen_stack_fetches(&self->layers),
+                              sizeof *self->kept);
+}
+
+static ab_status new_residuals(struct linen_pipeline *self) {
+  const struct linen_stack *stack = &self->layers;
+  size_t cells = (size_t)(self->schedule.stages * stack->count);
+  int64_t length = self->schedule.iterations;
+  bool scan = self->config->scan_pipeline_iterations;
+  AB_TRY(linen_residuals_new(&self->inputs, self->exec, cells * linen_stack_input_bytes(stack), length, scan));
+  return linen_residuals_new(&self->saved, self->exec, cells * linen_stack_saved_bytes(stack), length, scan);
 }
 
 ab_status linen_pipeline_new(struct linen_pipeline *self, struct linen_module *parent, const char *name,
@@ -56,6 +68,7 @@ ab_status linen_pipeline_new(struct linen_pipeline *self, struct linen_module *p
   AB_TRY(adopt_stage(self));
   self->count = self->layers.plan.tokens_count;
   AB_TRY(take_tables(self));
+  AB_TRY(new_residuals(self));
   return linen_stack_reserve(&self->layers);
 }
 
@@ -146,12 +159,15 @@ bool linen_cell_runs(const struct linen_pipeline *self, int s) {
   return self->config->compute_bubbles || !self->cell[s].at.bubble;
 }
 
-ab_status linen_get_current_stage_weights(struct linen_pipeline *self, int t) {
+ab_status linen_get_current_stage_weights(struct linen_pipeline *self, int t, bool backward) {
+  size_t fetches = linen_stack_fetches(&self->layers);
   for (int s = self->exec->mesh->stage_begin; s < self->exec->mesh->stage_end; s++) {
     place_cell(self, t, s);
     if (!linen_cell_runs(self, s)) continue;
     struct linen_scope scope = self->layers_scope;
-    struct linen_door door = {.mesh = self->exec->mesh, .repeat = self->cell[s].at.repeat, .stage = s};
+    struct linen_door door = {
+        .mesh = self->exec->mesh, .repeat = self->cell[s].at.repeat, .stage = s, .replay = backward};
+    if (self->kept) door.kept = &self->kept[((size_t)t * (size_t)self->schedule.stages + (size_t)s) * fetches];
     linen_select_stage(self, &scope, door.repeat, s);
     AB_TRY(linen_stack_bind(&self->weights[s], &self->layers, &scope, &door));
   }

@@ -26,6 +26,7 @@ struct linen_pipeline {
   struct linen_weights *weights; /* [S] */
   struct linen_cell *cell;       /* [S] what each stage does in the current iteration */
   size_t count;                  /* A, elements */
+  const void **kept;             /* [T][S][fetches] weights kept for backward when iterations are not rematerialised */
 
   /* one pass */
   struct linen_scope layers_scope, layers_cotangents;
@@ -42,7 +43,7 @@ struct linen_pipeline {
 /* parent NULL: the pipeline is the root. */
 ab_status linen_pipeline_new(struct linen_pipeline *self, struct linen_module *parent, const char *name,
                              const struct ab_config *config, const struct ab_exec *exec);
-/* outputs [B, L, E]; what backward needs stays in exec->arena and exec->book above the caller's marks. */
+/* outputs [B, L, E]; what backward needs stays in exec->arena above the caller's mark. */
 ab_status linen_pipeline_call(struct linen_pipeline *self, const struct linen_scope *root, void *outputs,
                               const void *inputs, const int32_t *positions, const int32_t *segment_ids);
 /* d_inputs overwritten; cotangents of the params overwritten. Iterations in reverse order. */
@@ -58,7 +59,7 @@ ab_status linen_take_loop_state(struct linen_pipeline *self);
 ab_status linen_take_buffer(const struct linen_pipeline *self, struct linen_buffer *out, int columns);
 ab_status linen_take_work(struct linen_pipeline *self, bool backward);
 /* get_current_stage_weights, and who does what in iteration t. */
-ab_status linen_get_current_stage_weights(struct linen_pipeline *self, int t);
+ab_status linen_get_current_stage_weights(struct linen_pipeline *self, int t, bool backward);
 bool linen_cell_runs(const struct linen_pipeline *self, int s);
 ab_status linen_end_iteration(struct linen_pipeline *self, bool count);
 void linen_select_stage(const struct linen_pipeline *self, struct linen_scope *scope, int repeat, int stage);

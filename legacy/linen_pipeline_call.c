@@ -131,7 +131,7 @@ static ab_status run_one_iteration(void *ctx, int64_t loop_iteration) {
   struct linen_pipeline *self = ctx;
   const struct ab_exec *exec = self->exec;
   int t = (int)loop_iteration;
-  AB_TRY(linen_get_current_stage_weights(self, t));
+  AB_TRY(linen_get_current_stage_weights(self, t, false));
   get_iteration_inputs(self, t);
   linen_vmap(run_stage, self, exec->mesh->stage_begin, exec->mesh->stage_end, exec->kernels->dry);
   AB_TRY(linen_end_iteration(self, true));
@@ -146,21 +146,14 @@ static void permute_output_micro_per_stage_dim(const struct linen_pipeline *self
   linen_roll_columns(&permuted, &self->state.state_io, self->exec->mesh, self->schedule.rotations);
 }
 
-static ab_status take_residuals(struct linen_pipeline *self) {
-  size_t cells = (size_t)(self->schedule.stages * self->layers.count);
-  int64_t length = self->schedule.iterations;
-  bool scan = self->config->scan_pipeline_iterations;
-  AB_TRY(linen_residuals_init(&self->inputs, self->exec, cells * linen_stack_input_bytes(&self->layers), length, scan));
-  return linen_residuals_init(&self->saved, self->exec, cells * linen_stack_saved_bytes(&self->layers), length, scan);
-}
-
 ab_status linen_pipeline_call(struct linen_pipeline *self, const struct linen_scope *root, void *outputs,
                               const void *inputs, const int32_t *positions, const int32_t *segment_ids) {
   struct ab_arena *arena = self->exec->arena;
   self->positions = positions;
   self->segment_ids = segment_ids;
   AB_TRY(linen_observe_whole(self, AB_OBS_INPUTS, AB_FORWARD, inputs));
-  AB_TRY(take_residuals(self));
+  AB_TRY(linen_residuals_take(&self->inputs, self->exec));
+  AB_TRY(linen_residuals_take(&self->saved, self->exec));
   size_t mark = ab_arena_mark(arena);
   AB_TRY(linen_pipeline_begin(self, root));
   AB_TRY(init_states(self, inputs));

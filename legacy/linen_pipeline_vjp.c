@@ -129,7 +129,7 @@ static ab_status run_one_iteration_vjp(void *ctx, int64_t loop_iteration) {
   transpose_outputs(self);
   if (self->schedule.use_circ_storage) transpose_circ_storage(self, t);
   transpose_state_io(self, t);
-  AB_TRY(linen_get_current_stage_weights(self, t));
+  AB_TRY(linen_get_current_stage_weights(self, t, true));
   for (int s = mesh->stage_begin; s < mesh->stage_end; s++) AB_TRY(bind_accumulators(self, s));
   linen_vmap(run_stage_vjp, self, mesh->stage_begin, mesh->stage_end, self->exec->kernels->dry);
   AB_TRY(linen_end_iteration(self, false));

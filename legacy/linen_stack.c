@@ -111,9 +111,17 @@ ab_status linen_stack_leaf(struct linen_partitioned *out, const struct linen_sta
   return linen_param_get(out, &inner, &row);
 }
 
-static void *fetch(const struct linen_door *door, void *data, size_t count) {
+size_t linen_stack_fetches(const struct linen_stack *stack) { return (size_t)(trees(stack) * stack->leaves); }
+
+/* The i-th fetch of a stage. */
+static void *fetch(const struct linen_door *door, void *data, size_t count, int i) {
+  const void *local;
   if (!door) return data;
-  const void *local = door->mesh->ops->gather(door->mesh, data, count, door->repeat, door->stage);
+  if (door->kept && door->replay)
+    local = door->kept[i];
+  else
+    local = door->mesh->ops->gather(door->mesh, data, count, door->repeat, door->stage);
+  if (door->kept) door->kept[i] = local;
   memcpy(&data, &local, sizeof data); /* views carry no const; weights are read only */
   return data;
 }
@@ -123,7 +131,7 @@ static void bind_slices(struct linen_weights *weights, const struct linen_stack 
                         const struct linen_partitioned *leaf, const struct linen_door *door, int p) {
   struct ab_view view = leaf->value;
   int axis = stack->scan.axis < view.shape.rank ? stack->scan.axis : view.shape.rank - 1;
-  view.data = fetch(door, view.data, (size_t)stack->count * stack->leaf_count[p]);
+  view.data = fetch(door, view.data, (size_t)stack->count * stack->leaf_count[p], p);
   for (int k = 0; k < stack->count; k++) weights->slice[k * stack->leaves + p] = ab_view_index(&view, axis, k);
 }
 
@@ -138,7 +146,8 @@ ab_status linen_stack_bind(struct linen_weights *weights, const struct linen_sta
       if (stack->kind == LINEN_SCANNED)
         bind_slices(weights, stack, &box[p], door, p);
       else
-        weights->param[k * stack->leaves + p] = fetch(door, box[p].value.data, stack->leaf_count[p]);
+        weights->param[k * stack->leaves + p] =
+            fetch(door, box[p].value.data, stack->leaf_count[p], k * stack->leaves + p);
     }
   }
   return AB_OK;

@@ -53,11 +53,15 @@ ab_status linen_weights_new(struct linen_weights *weights, const struct linen_st
 /* SCANNED: buffers from exec->arena for one pass, holding nothing yet. */
 ab_status linen_weights_begin(struct linen_weights *weights, const struct linen_stack *stack);
 
-/* The door that the weights of (repeat, stage) come through; NULL where a stack is part of no stage. */
+/* The door that the weights of (repeat, stage) come through; NULL where a stack is part of no stage. What came through
+ * may be kept from forward to backward, which then fetches nothing: linen_stack_fetches entries, one per param. */
 struct linen_door {
   struct ab_mesh *mesh;
   int repeat, stage;
+  const void **kept; /* NULL: nothing is kept */
+  bool replay;       /* take what was kept */
 };
+size_t linen_stack_fetches(const struct linen_stack *stack);
 /* Reads every param through the scope, whose outer axes have an index, and fetches it through the door. */
 ab_status linen_stack_bind(struct linen_weights *weights, const struct linen_stack *stack,
                            const struct linen_scope *scope, const struct linen_door *door);
