@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "metrics.h"
+#include "probe.h"
 #include "tap.h"
 
 static struct ab_view f32_view(float *values, int64_t count) {
@@ -140,6 +141,23 @@ START_TEST(relative_l2_is_the_formula) {
 }
 END_TEST
 
+/* The order of summation is part of the result: eight lanes by i mod 8, folded as ab_summarize folds. */
+START_TEST(sums_run_in_the_order_of_the_summaries) {
+  float a[N], b[N];
+  fill(a, b);
+  for (int i = 0; i < N; i++) a[i] += 0.1f / (float)(i + 1);
+  double lane[8] = {0};
+  for (int i = 0; i < N; i++) lane[i % 8] += ((double)a[i] - (double)b[i]) * ((double)a[i] - (double)b[i]);
+  double sum = ((lane[0] + lane[4]) + (lane[2] + lane[6])) + ((lane[1] + lane[5]) + (lane[3] + lane[7]));
+  struct ab_difference d = apart(a, b, N);
+  struct ab_view view = f32_view(b, N);
+  struct ab_summary summary;
+  ab_summarize(&summary, &view);
+  ck_assert_double_eq(d.l2, sqrt(sum));
+  ck_assert_double_eq(d.l2_b, summary.l2);
+}
+END_TEST
+
 START_TEST(nothing_overflows_or_vanishes) {
   static const double sizes[] = {1e-300, 1e-200, 1e200, 1e300, DBL_MAX / 4};
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
@@ -267,6 +285,7 @@ static Suite *suite(void) {
   tcase_add_test(c, signs_of_zero_count_apart);
   tcase_add_test(c, zero_against_zero_is_zero_and_against_more_infinite);
   tcase_add_test(c, relative_l2_is_the_formula);
+  tcase_add_test(c, sums_run_in_the_order_of_the_summaries);
   tcase_add_test(c, nothing_overflows_or_vanishes);
   tcase_add_test(c, ulps_cross_zero);
   tcase_add_test(c, float32_meets_float64);

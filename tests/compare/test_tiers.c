@@ -62,6 +62,27 @@ START_TEST(projections_are_the_documented_ones) {
 }
 END_TEST
 
+START_TEST(long_tensors_are_projected_element_by_element) {
+  enum { COUNT = 1300 };
+  float values[COUNT];
+  struct ab_view view = f32_view(values, COUNT);
+  struct ab_identity id = {0, 0, -1, 0, AB_BACKWARD, "x"};
+  struct ab_fingerprint f;
+  double lane[8] = {0}, sum = 0;
+  for (uint64_t i = 0; i < COUNT; i++) {
+    uint64_t h = 77 + (i + 1) * UINT64_C(0x9e3779b97f4a7c15);
+    h = (h ^ h >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    h = (h ^ h >> 27) * UINT64_C(0x94d049bb133111eb);
+    h ^= h >> 31;
+    values[i] = 0.1f / (float)(i + 1);
+    lane[i % 8] += h >> 9 & 1 ? -(double)values[i] : (double)values[i];
+  }
+  for (int l = 0; l < 8; l++) sum += lane[l];
+  ab_fingerprint(&f, &id, &view, 77);
+  ck_assert_double_eq(f.projection[9], sum);
+}
+END_TEST
+
 START_TEST(a_fingerprint_sees_any_layout) {
   float rows[6] = {1, 2, 3, 4, 5, 6}, columns[6] = {1, 4, 2, 5, 3, 6};
   struct ab_view view = {.dtype = AB_F32, .shape = {2, {2, 3}}, .stride = {3, 1}, .data = rows};
@@ -173,6 +194,7 @@ static Suite *suite(void) {
   tcase_add_test(c, a_fingerprint_counts_non_finite_elements_as_zero);
   tcase_add_test(c, projections_estimate_the_distance);
   tcase_add_test(c, projections_are_the_documented_ones);
+  tcase_add_test(c, long_tensors_are_projected_element_by_element);
   tcase_add_test(c, a_fingerprint_sees_any_layout);
   tcase_add_test(c, the_table_of_tiers);
   tcase_add_test(c, the_floor_and_absent_bounds);
