@@ -143,7 +143,7 @@ extern const struct ab_kernels ab_kernels_f32;          /* OpenBLAS, one thread 
 extern const struct ab_kernels ab_kernels_f32_portable; /* own gemm: the same bits on every IEEE machine */
 extern const struct ab_kernels ab_kernels_f64;          /* OpenBLAS */
 
-/* f32 elements, nothing computed, nothing touched: sums return 0. With `elements` counting as in the dtype given. */
+/* Nothing computed, nothing touched: sums return 0. Element size of AB_F32 or AB_F64. */
 const struct ab_kernels *ab_kernels_dry(enum ab_dtype dtype);
 
 /* A small gemm against a double loop (odd sizes, transposes, beta, k = 0, NaN-filled C): AB_EMISMATCH with the worst

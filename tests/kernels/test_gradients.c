@@ -11,8 +11,8 @@ static const struct ab_kernels *const k = &ab_kernels_f64;
 /* What is differentiated: value() of whatever ctx describes, by any of its arrays. */
 typedef double (*value_fn)(const void *ctx);
 
-/* Relative L2 error of `gradient` against fourth-order central differences of value by every element of x. Gradients below
- * 1e-4, such as those that are exactly zero, are measured against 1e-4: differences of values near 1 round. */
+/* Relative L2 error of `gradient` against fourth-order central differences of value by every element of x. Gradients
+ * below 1e-4, such as those that are exactly zero, are measured against 1e-4: differences of values near 1 round. */
 static double gradient_error(value_fn value, const void *ctx, double *x, const double *gradient, size_t n) {
   double error = 0, size = 0;
   for (size_t i = 0; i < n; i++) {
