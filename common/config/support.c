@@ -24,8 +24,6 @@ static const struct support supported[] = {
     {"mu_dtype", "float32, give mu_dtype=float32", {"float32"}},
     {"num_experts", NULL, {"1"}},
     {"opt_type", NULL, {"adamw", "sgd"}},
-    {"pipeline_fsdp_ag_once", NULL, {"false"}},
-    {"pipeline_fsdp_ag_per_repeat", NULL, {"false"}},
     {"quantization", "no quantization", {"\"\"", "null"}},
     {"use_nnx_pipeline", NULL, {"false"}},
 };

@@ -1,6 +1,23 @@
 /* The doors between stages: every move of an activation to a neighbour and every fetch of a weight passes here and is
  * entered in the ledger, so that the same engine code later runs with stages in other processes, and so that a fault
  * can be put into the door instead of the engine.
+ *
+ * What the gather door counts. One call fetches one leaf of one (repeat, stage), unsharded; a fetch of a (repeat,
+ * stage) is one call per leaf of a stage (a scanned stage has one leaf per parameter, a sequential one K). Fetches per
+ * stage (pipelines.md 7.2; what the real programs were measured to execute, ledger.json: stage_repeats_gathered):
+ *
+ * | mode                                | forward                              | backward                            |
+ * |-------------------------------------|--------------------------------------|-------------------------------------|
+ * | per iteration, both engines         | one per cell that runs: M R, or T    | the same again; 0 without           |
+ * |                                     | with ab_compute_bubbles              | set_remat_policy_on_pipeline_iter.  |
+ * | pipeline_fsdp_ag_once, both engines | R, all before the loop               | 0: the fetched weights stay         |
+ * | pipeline_fsdp_ag_per_repeat, Linen  | R + 1: at the start of every window, | R + 1: windows are always           |
+ * |                                     | the drain included                   | rematerialised                      |
+ * | pipeline_fsdp_ag_per_repeat, NNX    | R: none for the drain                | R; with upstream_faithful=B13 and   |
+ * |                                     |                                      | no iteration remat 0                |
+ *
+ * A fetch at the start of window k names the repeat whose weights it brings, k for all stages (at most R - 1), or with
+ * upstream_faithful=B1 the repeat of iteration k M + 1: that of stage s, max(k M + 1 - s, 0) div M, at most R - 1.
  */
 #pragma once
 

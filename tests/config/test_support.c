@@ -35,7 +35,6 @@ static const struct row unsupported[] = {
     {"dropout_rate=0.1", "key 'dropout_rate' is 0.1, expected 0.0, or enable_dropout=false"},
     {"use_nnx_pipeline=true", "key 'use_nnx_pipeline' is true, expected false"},
     {"upstream_faithful=B20", "key 'upstream_faithful' is B20, expected a comma-separated list of B1"},
-    {PIPELINE "pipeline_fsdp_ag_once=true", "key 'pipeline_fsdp_ag_once' is true, expected false"},
 };
 
 START_TEST(what_this_build_lacks_is_refused_by_name_unless_inspected) {
@@ -67,6 +66,8 @@ START_TEST(what_changes_no_number_is_accepted) {
                                      "scan_pipeline_repeats=true",
                                      "enable_nnx=false",
                                      "profiler=xplane",
+                                     PIPELINE "pipeline_fsdp_ag_once=true",
+                                     PIPELINE "pipeline_fsdp_ag_per_repeat=true",
                                      "hf_train_files=[a,b]"};
   for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) must_accept(NULL, good[i]);
 }
