@@ -26,6 +26,15 @@ ab_status oracle_store_leaves(const struct oracle_store *store, enum ab_leaf_kin
 void **oracle_store_layer(const struct oracle_store *store, enum ab_leaf_kind kind, int layer);
 void *oracle_store_outer(const struct oracle_store *store, enum ab_leaf_kind kind, int index);
 
+/* What the circular engines do otherwise (pipeline_fsdp_ag_per_repeat, one layer per stage): the order of a weight
+ * gradient's terms, and under upstream_faithful=B1 the weights that stages >= 2 run with. */
+enum oracle_chain { ORACLE_OWN_WINDOW, ORACLE_NEXT_WINDOW, ORACLE_CHAINS };
+struct oracle_circular {
+  int stages; /* S; 0: not circular */
+  bool prefetch_defect;
+  void **chain[ORACLE_CHAINS]; /* [layers x params] partial sums of one backward */
+};
+
 /* Layers [begin, end) on a batch cut into `chunks` contiguous parts of rows, each run by itself. */
 struct oracle_span {
   const struct oracle_store *store;
@@ -36,6 +45,7 @@ struct oracle_span {
   void **act;       /* [end - begin + 1] whole-batch activations; act[0] is the caller's */
   void **saved;     /* [(end - begin) x chunks] */
   void *work, *cotangent[2];
+  struct oracle_circular circular;
   const int32_t *positions, *segment_ids;
 };
 
@@ -51,6 +61,19 @@ ab_status oracle_span_forward(struct oracle_span *span, void **outputs, void *in
                               const int32_t *segment_ids);
 /* d_inputs [B, L, E] overwritten; weight gradients accumulated. They do not overlap unless the span is empty. */
 ab_status oracle_span_backward(struct oracle_span *span, void *d_inputs, const void *d_outputs);
+
+/* circular.c. The gradient of (repeat, stage) is the sum of two chains, each from +0 and last microbatch first: the
+ * microbatches that run in the repeat's own window, M-1-stage .. 0, and the `stage` last ones, which run in the next
+ * window or the drain. Sums are placed from the last repeat to the first (pipelines.md 3.3). */
+
+/* The layer whose weights `layer` runs with, and whose gradient it adds to. B1: that of the repeat before for stages
+ * >= 2 and repeats >= 1, rho(k M + 1, s) instead of k. */
+int oracle_weights_layer(const struct oracle_span *span, int layer);
+/* Where the weight gradient of a layer's microbatch is accumulated. */
+void **oracle_accumulators(const struct oracle_span *span, int layer, int microbatch);
+/* Around a backward pass: zeroed partial sums from exec->arena; their sums onto the gradients. */
+ab_status oracle_chains_begin(struct oracle_span *span);
+void oracle_chains_end(const struct oracle_span *span);
 
 /* A whole-batch value [rows, length, width] under one of observed.h's names. */
 ab_status oracle_observe(const struct ab_exec *exec, const char *name, enum ab_phase phase, const void *value,

@@ -1,5 +1,6 @@
 #include "observed.h"
 #include "parts.h"
+#include "upstream.h"
 
 static const struct ab_where nowhere = {-1, -1, -1, false};
 
@@ -39,6 +40,8 @@ ab_status oracle_span_inside(struct oracle_span *out, const struct ab_config *co
     span.end = (int)config->pipeline_parallel_layers;
     span.microbatches = microbatches;
     if (by_microbatch(exec, order)) span.chunks = microbatches;
+    if (config->pipeline_fsdp_ag_per_repeat) span.circular.stages = (int)config->num_stages;
+    span.circular.prefetch_defect = span.circular.stages && ab_faithful(config, AB_DEFECT_B1);
   }
   AB_TRY(plan(&span, config, keep));
   *out = span;
@@ -84,8 +87,7 @@ static struct ab_layer_call layer_call(const struct oracle_span *span, int layer
   int64_t tokens = span->layer.dims.rows * span->layer.dims.length;
   int depth = layer - span->begin;
   return (struct ab_layer_call){
-      .param = (const void *const *)oracle_store_layer(span->store, AB_PARAMS, layer),
-      .dparam = oracle_store_layer(span->store, AB_GRADS, layer),
+      .param = (const void *const *)oracle_store_layer(span->store, AB_PARAMS, oracle_weights_layer(span, layer)),
       .x = chunk_of(span, span->act[depth], chunk),
       .positions = span->positions + chunk * tokens,
       .segment_ids = span->segment_ids + chunk * tokens,
@@ -131,6 +133,7 @@ static ab_status backward_chunk(struct oracle_span *span, int chunk, void *d_inp
   const void *dy = d_outputs;
   for (int layer = span->end - 1; layer >= span->begin; layer--) {
     struct ab_layer_call call = layer_call(span, layer, chunk);
+    call.dparam = oracle_accumulators(span, layer, chunk);
     call.dy = dy;
     call.dx = layer == span->begin ? d_inputs : span->cotangent[layer % 2];
     ab_layer_backward(&span->layer, &call);
@@ -143,8 +146,10 @@ static ab_status backward_chunk(struct oracle_span *span, int chunk, void *d_inp
 ab_status oracle_span_backward(struct oracle_span *span, void *d_inputs, const void *d_outputs) {
   if (layer_count(span) == 0 && d_inputs != d_outputs)
     span->exec->kernels->copy(d_inputs, d_outputs, span->layer.tokens_count * (size_t)span->chunks);
+  AB_TRY(oracle_chains_begin(span));
   for (int chunk = span->chunks - 1; chunk >= 0; chunk--)
     AB_TRY(backward_chunk(span, chunk, chunk_of(span, d_inputs, chunk), const_chunk_of(span, d_outputs, chunk)));
+  oracle_chains_end(span);
   return AB_OK;
 }
 

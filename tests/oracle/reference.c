@@ -36,28 +36,41 @@ static void path_of(char *text, size_t size, const char *name, const char *file)
   snprintf(text, size, "%s/tests/fixtures/reference/%s/%s", root ? root : ".", name, file);
 }
 
-static struct reference_case open_row(const cJSON *row) {
+static struct reference_case open_row(const cJSON *row, const char *override) {
   char path[4096];
   struct reference_case c = {.name = text_of(row, "case"), .kind = text_of(row, "kind"),
                              .loss_kind = text_of(row, "loss_kind"), .row = row};
   path_of(path, sizeof path, c.name, "config.yml");
-  struct ab_config_request request = {.file = path, .ignore_environment = true};
+  struct ab_config_request request = {
+      .file = path, .overrides = &override, .override_count = override != NULL, .ignore_environment = true};
   ck_ok(ab_config_load(&c.config, &request));
   return c;
 }
 
 struct reference_case reference_open(const char *issue, const char *kind, int i) {
   const cJSON *row;
-  cJSON_ArrayForEach(row, manifest_rows()) if (matches(row, issue, kind) && i-- == 0) return open_row(row);
+  cJSON_ArrayForEach(row, manifest_rows()) if (matches(row, issue, kind) && i-- == 0) return open_row(row, NULL);
   ck_abort_msg("manifest.json: too few rows of kind %s for %s", kind, issue);
   return (struct reference_case){0};
 }
 
-struct reference_case reference_open_named(const char *name) {
+static const cJSON *row_named(const char *name) {
   const cJSON *row;
-  cJSON_ArrayForEach(row, manifest_rows()) if (strcmp(text_of(row, "case"), name) == 0) return open_row(row);
+  cJSON_ArrayForEach(row, manifest_rows()) if (strcmp(text_of(row, "case"), name) == 0) return row;
   ck_abort_msg("manifest.json: no case %s", name);
-  return (struct reference_case){0};
+  return NULL;
+}
+
+struct reference_case reference_open_named(const char *name) {
+  return open_row(row_named(name), NULL);
+}
+
+struct reference_case reference_open_faithful(const char *name) {
+  return open_row(row_named(name), "upstream_faithful=B1");
+}
+
+bool reference_has_modes(const struct reference_case *c) {
+  return cJSON_GetObjectItem(c->row, "modes") != NULL;
 }
 
 void reference_close(struct reference_case *c) {

@@ -24,6 +24,11 @@ int reference_count(const char *issue, const char *kind);
 /* The i-th such row; config loaded from its folder, environment ignored. reference_close when done. */
 struct reference_case reference_open(const char *issue, const char *kind, int i);
 struct reference_case reference_open_named(const char *name);
+/* The same case with upstream_faithful=B1: judged by grads, outputs and loss of the real code. Without, a row that has
+ * `modes` is judged by its *_sequential numbers. */
+struct reference_case reference_open_faithful(const char *name);
+/* Whether the real code's own numbers differ from what was meant: the row has `modes`. */
+bool reference_has_modes(const struct reference_case *c);
 void reference_close(struct reference_case *c);
 
 /* A file of a case, all tensors. The caller frees the tree. */
@@ -57,7 +62,7 @@ struct reference_run {
 struct reference_run reference_run_pipeline(const struct reference_case *c, const struct ab_pipeline_ops *ops,
                                             const struct ab_kernels *kernels, struct ab_probe *probe);
 void reference_run_free(struct reference_run *run);
-/* Against outputs.safetensors, grads.safetensors and expected.json, inside the row's bounds. */
+/* Against the outputs, gradients and loss that judge the case's mode, inside the row's bounds. */
 void reference_check_run(const struct reference_case *c, const struct reference_run *run,
                          const struct ab_kernels *kernels);
 
