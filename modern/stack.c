@@ -29,8 +29,8 @@ ab_status nnx_stack_new(struct nnx_node **parent, struct ab_arena *book, const s
   return stack->layout == NNX_SCANNED ? new_scanned(*parent, book, stack) : new_sequential(*parent, book, stack);
 }
 
-static ab_status read_slice(struct ab_view *out, const struct nnx_node *layer, const struct nnx_stack *stack, int j) {
-  const struct ab_param *row = &stack->block->param[j];
+static ab_status read_slice(struct ab_view *out, const struct nnx_node *layer, const struct nnx_stack *stack,
+                            const struct ab_param *row) {
   struct ab_shape expected = ab_param_shape(row, &stack->dims);
   struct nnx_variable *variable;
   AB_TRY(nnx_get_variable(&variable, layer, row->name));
@@ -46,12 +46,15 @@ static ab_status read_slice(struct ab_view *out, const struct nnx_node *layer, c
 
 static ab_status bind_layer(struct nnx_layer_binding *out, const struct nnx_stack *stack,
                             const struct nnx_node *layer, const struct nnx_node *dlayer) {
-  for (int j = 0; j < stack->block->param_count; j++) {
-    AB_TRY(read_slice(&out->slice[j], layer, stack, j));
+  const void *fixed;
+  AB_TRY(nnx_get_static(&fixed, layer, "block"));
+  const struct ab_block *block = fixed;
+  for (int j = 0; j < block->param_count; j++) {
+    AB_TRY(read_slice(&out->slice[j], layer, stack, &block->param[j]));
     out->param[j] = nnx_contiguous(&out->slice[j]) ? out->slice[j].data : NULL;
     out->dparam[j] = NULL;
     if (!dlayer) continue;
-    AB_TRY(read_slice(&out->dslice[j], dlayer, stack, j));
+    AB_TRY(read_slice(&out->dslice[j], dlayer, stack, &block->param[j]));
     if (nnx_contiguous(&out->dslice[j])) out->dparam[j] = out->dslice[j].data;
   }
   return AB_OK;
