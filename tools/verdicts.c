@@ -101,8 +101,8 @@ static ab_status judge_truth(struct ab_judgement *j, const struct ab_expected *s
   struct own_distance own = {0};
   struct ab_expected owed;
   AB_TRY(ab_expect_truth(&owed, &j->opened));
-  AB_TRY(judge_pair(j, a, a32 ? oracle : truth, a32 ? AB_PAIR_SAME : AB_PAIR_F64, a32 ? sides : &owed, NULL));
-  AB_TRY(judge_pair(j, b, b32 ? oracle : truth, b32 ? AB_PAIR_SAME : AB_PAIR_F64, b32 ? sides : &owed, NULL));
+  AB_TRY(judge_pair(j, a, a32 ? oracle : truth, a32 ? AB_PAIR_SAME : AB_PAIR_F64, sides, NULL));
+  AB_TRY(judge_pair(j, b, b32 ? oracle : truth, b32 ? AB_PAIR_SAME : AB_PAIR_F64, a32 && !b32 ? &owed : sides, NULL));
   j->cause = ab_cause_of(&j->verdict[0], &j->verdict[1], &j->verdict[2]);
   if (!a32) return AB_OK;
   AB_TRY(own_of(&own, j, &j->verdict[1]));
@@ -165,7 +165,7 @@ ab_status ab_judge_all(struct ab_judgement *j) {
   enum ab_pair pair = pair_of(j->a, j->b);
   struct ab_expected owed;
   AB_TRY(ab_expect_truth(&owed, &j->opened));
-  AB_TRY(judge_pair(j, &j->side[AB_SIDE_A], &j->side[AB_SIDE_B], pair, pair == AB_PAIR_SAME ? &sides : &owed, NULL));
+  AB_TRY(judge_pair(j, &j->side[AB_SIDE_A], &j->side[AB_SIDE_B], pair, pair == AB_PAIR_MIXED ? &owed : &sides, NULL));
   AB_TRY(judge_truth(j, &sides));
   AB_TRY(judge_reference(j));
   AB_TRY(judge_golden(j));
