@@ -71,6 +71,7 @@ struct ab_slot {
 
 struct ab_block {
   const char *name; /* decoder_block: "llama2" */
+  bool polynomial;  /* sums and products only: runs on tables that have nothing else */
   int slot_count, param_count, op_count, output;
   const struct ab_slot *slot;
   const struct ab_param *param;

@@ -29,6 +29,7 @@ struct ab_layer {
   size_t tokens_count;                /* rows x length x emb: elements of x, y, dx, dy */
 };
 
+/* AB_ECONFIG for a block that needs more than the table has. */
 ab_status ab_layer_plan(struct ab_layer *out, const struct ab_block *block, const struct ab_kernels *kernels,
                         const struct ab_layer_dims *dims, ab_keep keep);
 

@@ -58,6 +58,9 @@ ab_status ab_layer_plan(struct ab_layer *out, const struct ab_block *block, cons
   if (dims->rows < 1 || dims->length < 1)
     return AB_FAIL(AB_ESHAPE, "block '%s': a call of %lld rows of length %lld, expected at least one token",
                    block->name, (long long)dims->rows, (long long)dims->length);
+  if (kernels->polynomial && !block->polynomial)
+    return AB_FAIL(AB_ECONFIG, "key 'decoder_block' is '%s', which needs more than sums and products; expected a block "
+                   "of matrix products, such as simple, for the table exact", block->name);
   struct ab_layer layer = {.block = block, .kernels = kernels, .dims = *dims};
   layer.tokens_count = (size_t)(dims->rows * dims->length * dims->emb);
   close_recompute(&layer, keep);

@@ -25,6 +25,7 @@ static const struct ab_op simple_ops[] = {
 
 const struct ab_block ab_block_simple = {
     .name = "simple",
+    .polynomial = true,
     .slot_count = 2,
     .param_count = 1,
     .op_count = 1,
@@ -55,6 +56,7 @@ static const struct ab_op mlp_ops[] = {
 
 const struct ab_block ab_block_simple_mlp = {
     .name = "simple_mlp",
+    .polynomial = true,
     .slot_count = 3,
     .param_count = 2,
     .op_count = 2,

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "m61.h"
+
 /* `count` elements, `step` bytes apart. */
 typedef void (*widen_fn)(double *value, uint64_t *bits, const unsigned char *at, int64_t step, size_t count);
 
@@ -51,7 +53,7 @@ static void widen_u8(double *value, uint64_t *bits, const unsigned char *at, int
 static void widen_m61(double *value, uint64_t *bits, const unsigned char *at, int64_t step, size_t count) {
   for (size_t i = 0; i < count; i++, at += step) {
     memcpy(&bits[i], at, sizeof *bits);
-    bits[i] %= (UINT64_C(1) << 61) - 1;
+    bits[i] = ab_m61_reduce(bits[i]);
     value[i] = (double)bits[i];
   }
 }

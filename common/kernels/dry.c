@@ -7,6 +7,11 @@ static void gemm(void *c, const void *a, const void *b, const struct ab_gemm *di
   (void)c, (void)a, (void)b, (void)dims;
 }
 
+static size_t from_f32(void *y, const float *x, size_t n) {
+  (void)y, (void)x;
+  return n;
+}
+
 static void zero(void *y, size_t n) { (void)y, (void)n; }
 static void copy(void *y, const void *x, size_t n) { (void)y, (void)x, (void)n; }
 static void fill(void *y, double value, size_t n) { (void)y, (void)value, (void)n; }
@@ -89,16 +94,20 @@ static void sgd(void *p, const void *g, double learning_rate, size_t n) {
 }
 static void clip(void *g, double norm_, double threshold, size_t n) { (void)g, (void)norm_, (void)threshold, (void)n; }
 
-#define DRY_TABLE(type, bytes)                                                                                        \
-  {.name = "dry", .dtype = (type), .element = (bytes), .dry = true, .gemm = gemm, .zero = zero, .copy = copy,         \
-   .fill = fill, .add = binary, .subtract = binary, .scale = scale, .copy_view = view, .add_view = view, .sum = sum,  \
+#define DRY_TABLE(type, bytes, ring)                                                                                  \
+  {.name = "dry", .dtype = (type), .element = (bytes), .dry = true, .polynomial = (ring), .gemm = gemm,               \
+   .from_f32 = from_f32, .zero = zero, .copy = copy, .fill = fill, .add = binary,                                     \
+   .subtract = binary, .scale = scale, .copy_view = view, .add_view = view, .sum = sum,                               \
    .sum_squares = sum, .dot = dot, .weighted_sum = weighted_sum, .embed = embed, .embed_weight = embed, .norm = norm, \
    .norm_input = norm_input, .norm_weight = norm_weight, .rope_table = rope_table, .rope = rope, .rope_input = rope,  \
    .attention = attention, .attention_input = attention_input, .attention_work = ab_attention_work, .swiglu = binary, \
    .swiglu_input = swiglu_input, .cross_entropy = cross_entropy, .cross_entropy_input = cross_entropy_input,          \
    .adamw = adamw, .sgd = sgd, .clip = clip}
 
-static const struct ab_kernels dry32 = DRY_TABLE(AB_F32, 4);
-static const struct ab_kernels dry64 = DRY_TABLE(AB_F64, 8);
+static const struct ab_kernels tables[] = {
+    [AB_F32] = DRY_TABLE(AB_F32, 4, false),
+    [AB_F64] = DRY_TABLE(AB_F64, 8, false),
+    [AB_M61] = DRY_TABLE(AB_M61, 8, true),
+};
 
-const struct ab_kernels *ab_kernels_dry(enum ab_dtype dtype) { return dtype == AB_F64 ? &dry64 : &dry32; }
+const struct ab_kernels *ab_kernels_dry(enum ab_dtype dtype) { return &tables[dtype]; }

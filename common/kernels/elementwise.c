@@ -5,6 +5,13 @@
 
 #include "lanes.h"
 
+/* Every float32 is a float and a double. */
+size_t KERNEL(from_f32)(void *y_, const float *x, size_t n) {
+  real *y = y_;
+  for (size_t i = 0; i < n; i++) y[i] = (real)x[i];
+  return n;
+}
+
 void KERNEL(zero)(void *y, size_t n) { memset(y, 0, n * sizeof(real)); }
 
 void KERNEL(copy)(void *y, const void *x, size_t n) { memcpy(y, x, n * sizeof(real)); }

@@ -1,6 +1,6 @@
 /* One instance of the kernel table. Meson compiles the shared sources once per instance with
- *   AB_INSTANCE    f32, f32_portable, f64: the suffix of every symbol
- *   AB_REAL        float, double: the element type
+ *   AB_INSTANCE    f32, f32_portable, f64, exact: the suffix of every symbol
+ *   AB_REAL        float, double, uint64_t (residues): the element type
  *   AB_TABLE_NAME  the table's public name
  *   AB_CLONES      1: functions marked HOT are compiled for wider vectors too, and the loader picks by processor.
  *                  Same bits: lanes are fixed in the source and nothing is contracted.
@@ -11,6 +11,7 @@
 #include <math.h>
 
 #include "kernels.h"
+#include "m61.h"
 #include "math32.h"
 
 typedef AB_REAL real;
@@ -25,6 +26,10 @@ typedef AB_REAL real;
 #define AB_PASTE(a, b, c) AB_PASTE3(a, b, c)
 #define KERNEL(name) AB_PASTE(ab_, AB_INSTANCE, _##name)
 
+/* x + y of elements. */
+#define REAL_ADD(x, y) \
+  _Generic((real)0, uint64_t: ab_m61_add((uint64_t)(x), (uint64_t)(y)), default: (x) + (y))
+
 #define REAL_EXP(x) _Generic((x), float: ab_expf, double: exp)(x)
 #define REAL_LOG(x) _Generic((x), float: ab_logf, double: log)(x)
 #define REAL_SIN(x) _Generic((x), float: ab_sinf, double: sin)(x)
@@ -38,6 +43,7 @@ typedef AB_REAL real;
 #define AB_DECLARE(name) AB_KERNEL_TYPE(name) KERNEL(name)
 
 AB_DECLARE(gemm);
+AB_DECLARE(from_f32);
 AB_DECLARE(zero);
 AB_DECLARE(copy);
 AB_DECLARE(fill);

@@ -62,12 +62,16 @@ struct ab_adamw {
 };
 
 struct ab_kernels {
-  const char *name;    /* "f32", "f32-portable", "f64", "dry" */
+  const char *name;    /* "f32", "f32-portable", "f64", "exact", "dry" */
   enum ab_dtype dtype; /* of every void * below */
   size_t element;      /* bytes */
   bool dry;            /* touches no memory: run serially, with measuring arenas */
+  bool polynomial;     /* sums and products only: what else there is below is NULL */
 
   void (*gemm)(void *c, const void *a, const void *b, const struct ab_gemm *dims);
+
+  /* y = x; the number of values before the first that an element cannot hold exactly, n if there is none. */
+  size_t (*from_f32)(void *y, const float *x, size_t n);
 
   void (*zero)(void *y, size_t n);
   void (*copy)(void *y, const void *x, size_t n);
@@ -142,8 +146,10 @@ struct ab_kernels {
 extern const struct ab_kernels ab_kernels_f32;          /* OpenBLAS, one thread per call */
 extern const struct ab_kernels ab_kernels_f32_portable; /* own gemm: the same bits on every IEEE machine */
 extern const struct ab_kernels ab_kernels_f64;          /* OpenBLAS */
+extern const struct ab_kernels ab_kernels_exact;        /* AB_M61: integers modulo 2^61 - 1; any order is the same */
 
-/* Nothing computed, nothing touched: sums return 0. Element size of AB_F32 or AB_F64. */
+/* Nothing computed, nothing touched: sums return 0. Elements of AB_F32, AB_F64 or AB_M61; `polynomial` as the table of
+ * that dtype. */
 const struct ab_kernels *ab_kernels_dry(enum ab_dtype dtype);
 
 /* A small gemm against a double loop (odd sizes, transposes, beta, k = 0, NaN-filled C): AB_EMISMATCH with the worst

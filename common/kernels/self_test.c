@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "blas.h"
+#include "m61.h"
 #include "mem.h"
 
 struct shape3 {
@@ -24,21 +25,27 @@ struct bench {
   void *ta, *tb, *tc;
 };
 
+/* A word that is no residue stands for NaN. */
 static double get(const struct ab_kernels *k, const void *x, int64_t i) {
-  return k->dtype == AB_F64 ? ((const double *)x)[i] : (double)((const float *)x)[i];
+  if (k->dtype == AB_F32) return (double)((const float *)x)[i];
+  if (k->dtype == AB_F64) return ((const double *)x)[i];
+  uint64_t residue = ((const uint64_t *)x)[i];
+  return residue < AB_M61_PRIME ? (double)ab_m61_integer(residue) : (double)NAN;
 }
 
 static void set(const struct ab_kernels *k, void *x, int64_t i, double value) {
-  if (k->dtype == AB_F64)
-    ((double *)x)[i] = value;
-  else
+  if (k->dtype == AB_F32)
     ((float *)x)[i] = (float)value;
+  else if (k->dtype == AB_F64)
+    ((double *)x)[i] = value;
+  else if (!ab_m61_of_double((uint64_t *)x + i, value))
+    ((uint64_t *)x)[i] = UINT64_MAX;
 }
 
-/* Small odd multiples of 2^-6: exact in every dtype, their products not all equal. */
+/* Small odd integers: exact in every dtype, their products not all equal. */
 static double sample(uint32_t *state) {
   *state = *state * 1664525u + 1013904223u;
-  return ((double)(*state >> 22) - 511.5) / 64;
+  return 2 * (double)(*state >> 22) - 1023;
 }
 
 static void fill_operands(struct bench *bench, const struct ab_kernels *k, const struct ab_gemm *d) {

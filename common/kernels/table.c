@@ -11,6 +11,7 @@ const struct ab_kernels TABLE = {
     .dtype = _Generic((real)0, float: AB_F32, double: AB_F64),
     .element = sizeof(real),
     .gemm = KERNEL(gemm),
+    .from_f32 = KERNEL(from_f32),
     .zero = KERNEL(zero),
     .copy = KERNEL(copy),
     .fill = KERNEL(fill),

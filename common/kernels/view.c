@@ -45,10 +45,10 @@ static void copy_row(real *to, const real *from, int64_t n, int64_t to_stride, i
 static void add_row(real *to, const real *from, int64_t n, int64_t to_stride, int64_t from_stride) {
   if (to_stride == 1 && from_stride == 1) {
 #pragma omp simd
-    for (int64_t i = 0; i < n; i++) to[i] += from[i];
+    for (int64_t i = 0; i < n; i++) to[i] = REAL_ADD(to[i], from[i]);
     return;
   }
-  for (int64_t i = 0; i < n; i++) to[i * to_stride] += from[i * from_stride];
+  for (int64_t i = 0; i < n; i++) to[i * to_stride] = REAL_ADD(to[i * to_stride], from[i * from_stride]);
 }
 
 static void walk_rows(const struct walk *w, int axis, real *to, const real *from, row_fn row) {

@@ -73,7 +73,7 @@ static ab_status set_all(struct ab_leaf_table *table, struct ab_leaf_values *buf
   for (size_t i = 0; i < table->leaves; i++) {
     const struct ab_leaf *leaf = &table->leaf[i];
     ab_init_draw(buffer->values, leaf->param, &table->dims, config->init_weights_seed, leaf->layer);
-    ab_leaf_set(leaf, buffer, kernels);
+    AB_TRY(ab_leaf_set(leaf, buffer, kernels));
   }
   return AB_OK;
 }

@@ -116,8 +116,7 @@ void ab_leaf_unpack(const struct ab_leaf *leaf, void *packed, const struct ab_ke
 ab_status ab_leaf_values_new(struct ab_leaf_values *out, const struct ab_leaf_table *table) {
   struct ab_leaf_values buffer = {0};
   AB_TRY(ab_mem_new(&buffer.values, table->largest, sizeof *buffer.values));
-  ab_status status =
-      table->dtype == AB_F64 ? ab_mem_new(&buffer.widened, table->largest, sizeof *buffer.widened) : AB_OK;
+  ab_status status = ab_mem_new(&buffer.elements, table->largest, ab_dtype_size(table->dtype));
   if (status != AB_OK) {
     ab_leaf_values_free(&buffer);
     AB_TRY(status);
@@ -128,13 +127,21 @@ ab_status ab_leaf_values_new(struct ab_leaf_values *out, const struct ab_leaf_ta
 
 void ab_leaf_values_free(struct ab_leaf_values *buffer) {
   ab_mem_free(buffer->values);
-  ab_mem_free(buffer->widened);
+  ab_mem_free(buffer->elements);
   *buffer = (struct ab_leaf_values){0};
 }
 
-void ab_leaf_set(const struct ab_leaf *leaf, const struct ab_leaf_values *buffer, const struct ab_kernels *kernels) {
-  for (size_t i = 0; i < leaf->count && buffer->widened; i++) buffer->widened[i] = (double)buffer->values[i];
-  ab_leaf_unpack(leaf, buffer->widened ? (void *)buffer->widened : buffer->values, kernels);
+ab_status ab_leaf_set(const struct ab_leaf *leaf, const struct ab_leaf_values *buffer,
+                      const struct ab_kernels *kernels) {
+  char path[AB_PATH_MAX];
+  size_t taken = kernels->from_f32(buffer->elements, buffer->values, leaf->count);
+  if (taken < leaf->count) {
+    ab_canonical_path(path, sizeof path, leaf->layer, leaf->param->name);
+    return AB_FAIL(AB_EFORMAT, "parameter '%s' is %g at element %zu, which table %s cannot hold; expected an integer",
+                   path, (double)buffer->values[taken], taken, kernels->name);
+  }
+  ab_leaf_unpack(leaf, buffer->elements, kernels);
+  return AB_OK;
 }
 
 static ab_status load(struct ab_leaf_table *table, struct ab_leaf_values *buffer, const struct ab_side *side,
@@ -146,7 +153,7 @@ static ab_status load(struct ab_leaf_table *table, struct ab_leaf_values *buffer
     struct ab_view view;
     AB_TRY(ab_layout_view(&view, layout, tree, leaf->layer, leaf->param->name));
     ab_view_pack(buffer->values, &view);
-    ab_leaf_set(leaf, buffer, kernels);
+    AB_TRY(ab_leaf_set(leaf, buffer, kernels));
   }
   return AB_OK;
 }

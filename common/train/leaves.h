@@ -41,13 +41,14 @@ void ab_leaf_unpack(const struct ab_leaf *leaf, void *packed, const struct ab_ke
 
 /* Row-major float32 values on their way into leaves of the table's dtype. */
 struct ab_leaf_values {
-  float *values;   /* [largest] */
-  double *widened; /* [largest], used by f64 tables only */
+  float *values;  /* [largest] */
+  void *elements; /* [largest] of the table's dtype */
 };
 ab_status ab_leaf_values_new(struct ab_leaf_values *out, const struct ab_leaf_table *table);
 void ab_leaf_values_free(struct ab_leaf_values *buffer);
-/* Writes the first leaf->count values into the leaf. */
-void ab_leaf_set(const struct ab_leaf *leaf, const struct ab_leaf_values *buffer, const struct ab_kernels *kernels);
+/* Writes the first leaf->count values into the leaf. AB_EFORMAT names the parameter and the index of a value that the
+ * dtype cannot hold: residues are integers. */
+ab_status ab_leaf_set(const struct ab_leaf *leaf, const struct ab_leaf_values *buffer, const struct ab_kernels *kernels);
 
 /* Sets a side's parameters from a stacked F32 tree that passed ab_layout_check. Not during a step (allocates). */
 ab_status ab_leaves_load(const struct ab_side *side, const struct ab_config *config, const struct ab_kernels *kernels,

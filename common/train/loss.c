@@ -90,15 +90,18 @@ static double given_cotangent(void *dy, const void *y, const void *cotangent, si
 
 static const struct {
   const char *name;
+  bool polynomial;
   double (*loss)(void *dy, const void *y, const void *other, size_t n, const struct ab_kernels *k);
 } kinds[] = {
-    [AB_LOSS_NORM] = {"norm", norm_loss},
-    [AB_LOSS_DOT] = {"dot", dot_loss},
-    [AB_LOSS_GIVEN] = {"given cotangent", given_cotangent},
-    [AB_LOSS_TRAIN] = {"train", NULL},
+    [AB_LOSS_NORM] = {"norm", false, norm_loss},
+    [AB_LOSS_DOT] = {"dot", true, dot_loss},
+    [AB_LOSS_GIVEN] = {"given cotangent", true, given_cotangent},
+    [AB_LOSS_TRAIN] = {"train", false, NULL},
 };
 
 const char *ab_loss_kind_name(enum ab_loss_kind kind) { return kinds[kind].name; }
+
+bool ab_loss_kind_polynomial(enum ab_loss_kind kind) { return kinds[kind].polynomial; }
 
 ab_status ab_loss_kind_find(enum ab_loss_kind *out, const char *name) {
   for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {

@@ -32,6 +32,8 @@ enum ab_loss_kind {
   AB_LOSS_TRAIN  /* "train": MaxText's loss, above */
 };
 const char *ab_loss_kind_name(enum ab_loss_kind kind);
+/* Sums and products only: exists on tables that have nothing else. */
+bool ab_loss_kind_polynomial(enum ab_loss_kind kind);
 /* AB_EFORMAT names the unknown kind. */
 ab_status ab_loss_kind_find(enum ab_loss_kind *out, const char *name);
 
