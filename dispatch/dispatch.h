@@ -6,7 +6,7 @@
 #include "model.h"
 
 /* How a route computes. */
-enum ab_arithmetic { AB_ARITHMETIC_F32, AB_ARITHMETIC_F64 };
+enum ab_arithmetic { AB_ARITHMETIC_F32, AB_ARITHMETIC_F64, AB_ARITHMETIC_EXACT };
 /* Which float32 table serves a route: OpenBLAS, or the own gemm that gives the same bits everywhere. */
 enum ab_numerics { AB_NUMERICS_FAST, AB_NUMERICS_PORTABLE };
 

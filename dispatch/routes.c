@@ -8,7 +8,8 @@
 
 #define ENGINE_ROUTES(prefix, family, model, pipeline, what)                                         \
   {prefix, what " in float32", family, AB_ARITHMETIC_F32, model, pipeline},                          \
-      {prefix "64", what " in float64", family, AB_ARITHMETIC_F64, model, pipeline}
+      {prefix "64", what " in float64", family, AB_ARITHMETIC_F64, model, pipeline},                 \
+      {prefix "-exact", what " in integers modulo 2^61 - 1", family, AB_ARITHMETIC_EXACT, model, pipeline}
 
 const struct ab_route ab_routes[] = {
     ENGINE_ROUTES("linen", AB_FAMILY_LINEN, &linen_model_ops, &linen_pipeline_ops,
@@ -47,6 +48,7 @@ ab_status ab_route_select(const struct ab_route **out, const struct ab_config *c
 
 const struct ab_kernels *ab_route_kernels(const struct ab_route *route, enum ab_numerics numerics) {
   if (route->arithmetic == AB_ARITHMETIC_F64) return &ab_kernels_f64;
+  if (route->arithmetic == AB_ARITHMETIC_EXACT) return &ab_kernels_exact;
   return numerics == AB_NUMERICS_PORTABLE ? &ab_kernels_f32_portable : &ab_kernels_f32;
 }
 

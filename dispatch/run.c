@@ -33,6 +33,17 @@ ab_status ab_run_check_memory(const struct ab_run_plan *plan) {
   return status;
 }
 
+/* Blocks are asked by the layer plan. */
+static ab_status check_arithmetic(const struct ab_run *run) {
+  if (!run->kernels->polynomial) return AB_OK;
+  if (!ab_run_is_engine(run))
+    return AB_FAIL(AB_ECONFIG, "route '%s' has sums and products only: it runs the pipeline module of a bundle of kind "
+                   "engine, not a whole model", run->route->name);
+  if (ab_loss_kind_polynomial(run->bundle->loss_kind)) return AB_OK;
+  return AB_FAIL(AB_ECONFIG, "loss_kind '%s' of the bundle needs more than the sums and products of route '%s'; "
+                 "expected dot", ab_loss_kind_name(run->bundle->loss_kind), run->route->name);
+}
+
 static int stages_of(const struct ab_config *config) { return config->pipelined ? (int)config->num_stages : 1; }
 
 static ab_status start(struct running *r, const struct ab_run *run, const struct ab_kernels *kernels) {
@@ -126,12 +137,25 @@ static ab_status train(struct running *r, int64_t steps) {
 }
 
 /* float32 values of a bundle as elements of the table's dtype. */
-static ab_status widen(void **out, struct running *r, const float *values, size_t count) {
+static ab_status take(void **out, struct running *r, const char *name, const float *values, size_t count) {
   const struct ab_kernels *k = r->exec.kernels;
   AB_TRY(ab_arena_take(&r->arena, out, count, k->element));
-  if (k->dtype == AB_F32) k->copy(*out, values, count);
-  if (k->dtype != AB_F64 || k->dry) return AB_OK;
-  for (size_t i = 0; i < count; i++) ((double *)*out)[i] = (double)values[i];
+  size_t taken = k->from_f32(*out, values, count);
+  if (taken == count) return AB_OK;
+  return AB_FAIL(AB_EFORMAT, "the bundle's '%s' is %g at element %zu, which table %s cannot hold; expected an integer",
+                 name, (double)values[taken], taken, k->name);
+}
+
+/* A double holds 53 bits of a residue: of those tables the loss is a tensor of one element. */
+static ab_status observe_loss(struct running *r, const void *outputs, const void *other, size_t count) {
+  const struct ab_kernels *k = r->exec.kernels;
+  struct ab_gemm dot = {.m = 1, .n = 1, .k = (int64_t)count, .lda = (int64_t)count, .ldb = 1, .ldc = 1};
+  struct ab_identity id = {.microbatch = -1, .layer = -1, .phase = AB_FORWARD, .tensor = AB_OBS_LOSS};
+  struct ab_view loss = {.dtype = k->dtype, .shape = {1, {1}}, .stride = {1}};
+  if (!k->polynomial || r->run->bundle->loss_kind == AB_LOSS_GIVEN) return AB_OK;
+  AB_TRY(ab_arena_take(&r->arena, &loss.data, 1, k->element));
+  k->gemm(loss.data, outputs, other, &dot);
+  if (!k->dry) AB_TRY(ab_probe_observe(r->exec.probe, &id, &nowhere, &loss));
   return AB_OK;
 }
 
@@ -154,11 +178,13 @@ static ab_status pass_through(struct running *r, struct ab_activations given) {
   const struct ab_kernels *k = r->exec.kernels;
   const struct ab_pipeline_ops *ops = run->route->pipeline;
   void *inputs, *other, *outputs, *d_inputs;
-  AB_TRY(widen(&inputs, r, given.inputs, given.count));
-  AB_TRY(widen(&other, r, given.other, given.count));
+  AB_TRY(take(&inputs, r, "inputs", given.inputs, given.count));
+  AB_TRY(take(&other, r, run->bundle->loss_kind == AB_LOSS_GIVEN ? "output_cotangent" : "targets", given.other,
+              given.count));
   AB_TRY(ab_arena_take(&r->arena, &outputs, given.count, k->element));
   AB_TRY(ab_arena_take(&r->arena, &d_inputs, given.count, k->element));
   AB_TRY(ops->forward(r->side.pipeline, outputs, inputs, given.positions, given.segment_ids));
+  AB_TRY(observe_loss(r, outputs, other, given.count));
   double loss = ab_output_loss(outputs, run->bundle->loss_kind, outputs, other, given.count, k);
   AB_TRY(ops->backward(r->side.pipeline, d_inputs, outputs));
   AB_TRY(observe_gradients(r));
@@ -203,6 +229,7 @@ static ab_status plan_with(struct ab_run_plan *out, const struct ab_run *run, si
 
 ab_status ab_run_plan(struct ab_run_plan *out, const struct ab_run *run) {
   size_t book = BOOK_FIRST;
+  AB_TRY(check_arithmetic(run));
   ab_status status = plan_with(out, run, book);
   while (status == AB_ENOMEM && book < BOOK_LIMIT) {
     ab_status_clear();

@@ -40,6 +40,9 @@ static ab_status choose_routes(struct ab_judgement *j) {
   if (j->a == j->b && !j->request.allow_same)
     return AB_FAIL(AB_ECONFIG, "both sides are route '%s': nothing would be compared; --allow-same allows it",
                    j->a->name);
+  if ((j->a->arithmetic == AB_ARITHMETIC_EXACT) != (j->b->arithmetic == AB_ARITHMETIC_EXACT))
+    return AB_FAIL(AB_ECONFIG, "routes '%s' and '%s': residues and floating point cannot be compared; expected both or "
+                   "neither to be exact", j->a->name, j->b->name);
   return AB_OK;
 }
 
@@ -108,16 +111,19 @@ static bool succeeded(struct ab_judgement *j, enum ab_side_place place) {
 
 static bool is_f32(const struct ab_route *route) { return route->arithmetic == AB_ARITHMETIC_F32; }
 
+/* The truth about residues is their oracle itself. */
 static ab_status run_others(struct ab_judgement *j) {
   struct ab_side_order orders[3];
+  bool exact = j->a->arithmetic == AB_ARITHMETIC_EXACT;
+  int count = exact ? 2 : 3;
   orders[0] = order(j, "b", j->b->name);
-  orders[1] = order(j, "oracle", "sequential");
+  orders[1] = order(j, "oracle", exact ? "sequential-exact" : "sequential");
   orders[2] = order(j, "truth", "sequential64");
   for (int i = 0; i < 2; i++) orders[i].against = &j->side[AB_SIDE_A];
   if (is_f32(j->a)) orders[2].params_from = &j->side[AB_SIDE_A];
-  AB_TRY(ab_sides_run(&j->side[AB_SIDE_B], orders, 3));
+  AB_TRY(ab_sides_run(&j->side[AB_SIDE_B], orders, (size_t)count));
   bool all = true;
-  for (int place = AB_SIDE_B; place <= AB_SIDE_TRUTH; place++) all &= succeeded(j, (enum ab_side_place)place);
+  for (int i = 0; i < count; i++) all &= succeeded(j, (enum ab_side_place)(AB_SIDE_B + i));
   if (all) AB_TRY(ab_judge_all(j));
   return AB_OK;
 }

@@ -1,8 +1,26 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "m61.h"
 #include "observed.h"
 #include "reference.h"
+
+/* What a bundle's float32 is compared with: itself, or of residues the integers that they stand for, as doubles. */
+static enum ab_dtype shown_as(enum ab_dtype dtype) { return dtype == AB_M61 ? AB_F64 : dtype; }
+
+static bool exact(const struct ab_side_result *side) {
+  return side->recording->observations && side->recording->observation[0].observation.dtype == AB_M61;
+}
+
+static void show_integers(struct ab_view *view) {
+  size_t count = view->dtype == AB_M61 ? ab_view_count(view) : 0;
+  uint64_t *word = view->data;
+  for (size_t i = 0; i < count; i++) {
+    double integer = (double)ab_m61_integer(word[i]);
+    memcpy(&word[i], &integer, sizeof integer);
+  }
+  view->dtype = shown_as(view->dtype);
+}
 
 /* Fills one stacked leaf from the side's kept values of every layer in it. */
 static ab_status restack(struct ab_tree *tree, const struct ab_layout *layout, const struct ab_inventory_row *row,
@@ -12,6 +30,7 @@ static ab_status restack(struct ab_tree *tree, const struct ab_layout *layout, c
   snprintf(id.tensor, sizeof id.tensor, "%s", row->param->name);
   AB_TRY(ab_layout_view(&to, layout, tree, row->layer, row->param->name));
   AB_TRY(ab_kept_read(side->values, &id, &from));
+  show_integers(&from);
   if (from.dtype != to.dtype)
     return AB_FAIL(AB_EMISMATCH, "'%s' of %s is %s, expected %s: a bundle holds float32", id.tensor, side->name,
                    ab_dtype_name(from.dtype), ab_dtype_name(to.dtype));
@@ -23,7 +42,7 @@ static ab_status stacked(struct ab_tree **out, const struct ab_case *c, const st
                          const struct ab_side_result *side, int step, enum ab_phase phase) {
   struct ab_inventory inventory;
   AB_TRY(ab_inventory_new(&inventory, c->config, c->bundle && !c->bundle->train));
-  ab_status status = ab_layout_tree(out, layout, AB_F32);
+  ab_status status = ab_layout_tree(out, layout, exact(side) ? AB_F64 : AB_F32);
   for (size_t i = 0; i < inventory.rows && status == AB_OK; i++)
     status = restack(*out, layout, &inventory.row[i], side, step, phase);
   ab_inventory_free(&inventory);
@@ -37,6 +56,7 @@ static ab_status put(struct ab_tree *tree, const char *path, const struct ab_sid
   struct ab_view from;
   snprintf(id.tensor, sizeof id.tensor, "%s", name);
   AB_TRY(ab_kept_read(side->values, &id, &from));
+  show_integers(&from);
   AB_TRY(ab_tree_add(tree, path, from.dtype, &from.shape, &tensor));
   memcpy(tensor->data, from.data, tensor->count * ab_dtype_size(tensor->dtype));
   return AB_OK;

@@ -71,7 +71,7 @@ static ab_status follow(void *ctx, const struct ab_side *target, const struct ab
     status = ab_kept_read(side->from_values, &id, &view);
     if (status != AB_OK) break;
     memcpy(buffer.values, view.data, table.leaf[i].count * sizeof *buffer.values);
-    ab_leaf_set(&table.leaf[i], &buffer, kernels);
+    status = ab_leaf_set(&table.leaf[i], &buffer, kernels);
   }
   ab_leaf_values_free(&buffer);
   ab_leaf_table_free(&table);
