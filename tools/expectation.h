@@ -1,6 +1,7 @@
 /* What has to be compared, from config and parameter tables alone: never from a stream. */
 #pragma once
 
+#include "golden.h"
 #include "request.h"
 #include "verdict.h"
 
@@ -8,8 +9,8 @@
 ab_status ab_expect_sides(struct ab_expected *out, const struct ab_case *c);
 /* What a side owes the float64 oracle, which differentiates each step at the side's own parameters. */
 ab_status ab_expect_truth(struct ab_expected *out, const struct ab_case *c);
-/* What a golden holds: metrics, gradients, parameters, and what enters and leaves the pipeline. */
-ab_status ab_expect_golden(struct ab_expected *out, const struct ab_case *c);
+/* What a golden of this selection holds: metrics, gradients, parameters, and what enters and leaves the pipeline. */
+ab_status ab_expect_golden(struct ab_expected *out, const struct ab_case *c, enum ab_selection selection);
 
 /* Executed cells: the sum of "execute" and, per pipeline cell, every (repeat, stage) M times per step. AB_EMISMATCH
  * names the first count that is not what the config asks for. layers: sides that count layers instead of cells (the

@@ -31,6 +31,7 @@ struct ab_judgement {
   size_t failures;
   char *note[AB_NOTES_MAX];
   size_t notes;
+  size_t counts_checked, counts_wrong; /* executions, fetches, and the counters of both engines */
   enum ab_exit extra;
   char extra_sentence[1024];
 };

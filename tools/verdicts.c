@@ -128,7 +128,7 @@ static ab_status judge_golden(struct ab_judgement *j) {
   bool portable = j->opened.numerics == AB_NUMERICS_PORTABLE;
   const enum ab_side_place places[] = {AB_SIDE_A, AB_SIDE_B};
   if (!j->golden) return AB_OK;
-  AB_TRY(ab_expect_golden(&owed, &j->opened));
+  AB_TRY(ab_expect_golden(&owed, &j->opened, j->golden->selection));
   for (int i = 0; i < 2; i++) {
     AB_TRY(ab_golden_compare(&j->verdict[j->verdicts], j->golden, ran(j, places[i])->recording, j->golden_recording,
                              portable, &owed, NULL, NULL));
@@ -138,6 +138,8 @@ static ab_status judge_golden(struct ab_judgement *j) {
 }
 
 static void check(struct ab_judgement *j, ab_status status) {
+  j->counts_checked++;
+  j->counts_wrong += status != AB_OK;
   if (status != AB_OK) ab_judgement_trouble(j, AB_EXIT_INCOMPARABLE, ab_status_message());
 }
 

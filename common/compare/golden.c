@@ -139,8 +139,7 @@ static ab_status copy_leaves(struct ab_golden *g, const struct ab_recording *r) 
   return AB_OK;
 }
 
-/* Orders become ranks among what the golden holds, so that more observations do not change the file. */
-static void rank_orders(struct ab_golden *g) {
+void ab_golden_rank(struct ab_golden *g) {
   size_t m = 0, l = 0;
   for (size_t rank = 0; m < g->metrics || l < g->leaves; rank++) {
     bool metric = l == g->leaves || (m < g->metrics && g->metric_order[m] < g->leaf_order[l]);
@@ -161,7 +160,7 @@ static ab_status fill(struct ab_golden *g, const struct ab_recording *recording,
     return AB_FAIL(AB_EMISMATCH, "numerics of a golden are '%s', expected 'portable' or 'fast'", numerics);
   AB_TRY(copy_metrics(g, recording));
   AB_TRY(copy_leaves(g, recording));
-  rank_orders(g);
+  ab_golden_rank(g);
   AB_TRY(ab_mem_string(&g->numerics, numerics));
   AB_TRY(ab_mem_new(&g->changelog, 1, sizeof *g->changelog));
   AB_TRY(ab_mem_string(&g->changelog[0], changelog));

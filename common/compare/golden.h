@@ -12,6 +12,13 @@
 
 #define AB_GOLDEN_SCHEMA "abpipe-golden/1"
 
+/* Which fingerprints a golden keeps; its metrics are always those of every step. */
+enum ab_selection {
+  AB_SELECT_ALL,  /* of every step the gradients, the parameters, and what enters and leaves the pipeline */
+  AB_SELECT_ENDS, /* gradients and pipeline of the first step, parameters of the last: half or a third of the size */
+  AB_SELECTIONS
+};
+
 struct ab_pair_text {
   char *key, *value; /* owned */
 };
@@ -32,6 +39,7 @@ struct ab_golden {
   char *config_digest;         /* 32 hex digits */
   struct ab_pair_text *provenance;
   size_t provenances;
+  enum ab_selection selection; /* in the file only where it is not "all" */
   char *numerics;              /* "portable": exact on every machine; "fast": bounded, always */
   uint64_t seed;               /* of the fingerprints */
   struct ab_metric *metric;    /* both in the order of execution, which `order` numbers across the two */
@@ -53,6 +61,14 @@ ab_status ab_golden_new(struct ab_golden **out, const struct ab_recording *recor
                         size_t configs, const struct ab_provenance *provenance, const char *numerics,
                         const char *changelog);
 void ab_golden_free(struct ab_golden *golden);
+/* Makes the orders ranks among what the golden holds, so that what it does not hold leaves no gap. */
+void ab_golden_rank(struct ab_golden *golden);
+/* Drops the fingerprints that the selection does not keep. AB_EMISMATCH when none is left. */
+ab_status ab_golden_select(struct ab_golden *golden, enum ab_selection selection);
+/* "all", "ends". */
+const char *ab_selection_name(enum ab_selection selection);
+/* AB_ENOTFOUND with the known names. */
+ab_status ab_selection_find(enum ab_selection *out, const char *name);
 
 /* The canonical text, owned by the caller. */
 ab_status ab_golden_text(char **out, const struct ab_golden *golden);

@@ -8,13 +8,15 @@
 #include "json.h"
 #include "mem.h"
 
-/* Exactly these members: what is missing is named by ab_json_get, what is unknown here. `keys` ends with NULL. */
+/* Exactly these members: what is missing is named by ab_json_get, what is unknown here. `keys` ends with NULL; a name
+ * that begins with '?' may be missing. */
 static ab_status only_keys(const struct ab_json *object, const char *const *keys) {
   const struct ab_json *value;
-  for (size_t i = 0; keys[i]; i++) AB_TRY(ab_json_get(&value, object, keys[i]));
+  for (size_t i = 0; keys[i]; i++)
+    if (keys[i][0] != '?') AB_TRY(ab_json_get(&value, object, keys[i]));
   for (const struct ab_json *m = ab_json_first(object); m; m = ab_json_next(m)) {
     size_t i = 0;
-    while (keys[i] && strcmp(keys[i], ab_json_key(m)) != 0) i++;
+    while (keys[i] && strcmp(keys[i] + (keys[i][0] == '?'), ab_json_key(m)) != 0) i++;
     if (!keys[i]) return ab_json_fail(m, "is not a key of " AB_GOLDEN_SCHEMA);
   }
   return AB_OK;
@@ -271,6 +273,17 @@ static ab_status get_bound(struct ab_golden *g, const struct ab_json *root) {
   return AB_OK;
 }
 
+/* Absent: all. A file that states "all" would not be the canonical text. */
+static ab_status get_selection(struct ab_golden *g, const struct ab_json *root) {
+  const struct ab_json *value = ab_json_find(root, "selection");
+  const char *name;
+  if (!value) return AB_OK;
+  AB_TRY(ab_json_string(&name, value));
+  if (ab_selection_find(&g->selection, name) == AB_OK && g->selection != AB_SELECT_ALL) return AB_OK;
+  ab_status_clear();
+  return ab_json_fail(value, "is not 'ends'");
+}
+
 static ab_status check_schema(const struct ab_json *root) {
   const char *schema, *family = "abpipe-golden/";
   AB_TRY(ab_json_get_string(&schema, root, "schema"));
@@ -284,7 +297,7 @@ static ab_status check_schema(const struct ab_json *root) {
 
 static ab_status fill(struct ab_golden *g, const struct ab_json *root) {
   static const char *const keys[] = {"schema", "config_digest", "config",  "provenance", "numerics", "seed",
-                                     "bound",  "metrics",       "leaves",  "changelog",  NULL};
+                                     "bound",  "metrics",       "leaves",  "changelog",  "?selection", NULL};
   const char *numerics;
   if (ab_json_type(root) != AB_JSON_OBJECT) return ab_json_fail(root, "is not an object");
   AB_TRY(check_schema(root));
@@ -297,6 +310,7 @@ static ab_status fill(struct ab_golden *g, const struct ab_json *root) {
   AB_TRY(ab_mem_string(&g->numerics, numerics));
   AB_TRY(get_hex(&g->seed, root, "seed", 16));
   AB_TRY(get_bound(g, root));
+  AB_TRY(get_selection(g, root));
   AB_TRY(get_metrics(g, root));
   AB_TRY(get_leaves(g, root));
   AB_TRY(get_changelog(g, root));

@@ -87,6 +87,7 @@ static void put_golden(struct ab_json_writer *w, const struct ab_golden *g) {
   put_pairs(w, "provenance", g->provenance, g->provenances);
   ab_json_put_string(w, "numerics", g->numerics);
   put_hex(w, "seed", g->seed, 16);
+  if (g->selection != AB_SELECT_ALL) ab_json_put_string(w, "selection", ab_selection_name(g->selection));
   if (g->bound >= 0)
     put_number(w, "bound", g->bound, false);
   else

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "golden.h"
+#include "json.h"
 
 #define AB_REPORT_SCHEMA "abpipe-report/1"
 
@@ -35,5 +36,7 @@ enum ab_exit ab_report_exit(const struct ab_report *report);
  * outside is escaped. Owned by the caller. */
 ab_status ab_report_text(char **out, const struct ab_report *report);
 ab_status ab_report_json(char **out, const struct ab_report *report);
+/* The same object as a member of a larger document. */
+void ab_report_put(struct ab_json_writer *writer, const char *key, const struct ab_report *report);
 /* "-" is stdout, anything else an atomically replaced file. A short or failed write is AB_EIO. */
 ab_status ab_report_write(const char *path, const char *text);

@@ -206,8 +206,8 @@ static void put_failures(struct ab_json_writer *w, const struct ab_report *r) {
   ab_json_put_end(w);
 }
 
-static void put_report(struct ab_json_writer *w, const struct ab_report *r) {
-  ab_json_put_object(w, NULL, false);
+void ab_report_put(struct ab_json_writer *w, const char *key, const struct ab_report *r) {
+  ab_json_put_object(w, key, false);
   ab_json_put_string(w, "schema", AB_REPORT_SCHEMA);
   put_string(w, "tool", r->tool);
   put_string(w, "version", r->version);
@@ -233,7 +233,7 @@ ab_status ab_report_json(char **out, const struct ab_report *report) {
   const char *text;
   size_t size;
   AB_TRY(ab_json_writer_new(&w));
-  put_report(w, report);
+  ab_report_put(w, NULL, report);
   ab_status status = ab_json_writer_finish(&text, &size, w);
   if (status == AB_OK) status = ab_mem_string(out, text);
   ab_json_writer_free(w);

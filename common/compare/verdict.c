@@ -69,6 +69,8 @@ static bool worse(const struct ab_finding *a, const struct ab_finding *b) {
 static void tally(struct ab_verdict *v, const struct ab_finding *f) {
   v->differing += f->differs;
   v->failing += f->fails;
+  v->differing_of[f->quantity] += f->differs;
+  v->failing_of[f->quantity] += f->fails;
   v->differing_elements += f->difference.differing;
   if (f->differs && ab_rule_uncalibrated(f->bound.rule)) v->uncalibrated = true;
   if (!v->any || worse(f, &v->worst)) v->worst = *f;

@@ -96,6 +96,7 @@ struct ab_verdict {
   size_t ignored;              /* only in a, with a partial reference */
   size_t unjudged;             /* bounded, different, and neither values nor fingerprints */
   size_t differing, failing;   /* tensors and metrics */
+  size_t differing_of[AB_QUANTITIES], failing_of[AB_QUANTITIES];
   size_t differing_elements;   /* as far as values were seen */
   size_t sign_only;            /* +0 against -0; without values the difference of their numbers */
   size_t nonfinite;            /* of both sides */
