@@ -5,6 +5,7 @@
 #include "process.h"
 #include "side_mode.h"
 #include "text.h"
+#include "upstream.h"
 #include "version.h"
 
 static int fail(enum ab_exit code) {
@@ -16,6 +17,16 @@ static int fail(enum ab_exit code) {
 
 static int list_routes(void) {
   for (const struct ab_route *route = ab_routes; route->name; route++) printf("%-14s %s\n", route->name, route->what);
+  return AB_EXIT_EQUAL;
+}
+
+/* `B1  value    what it does [where]`, and why those that cannot be switched on cannot. */
+static int list_defects(void) {
+  for (int d = 0; d < AB_DEFECT_COUNT; d++) {
+    const struct ab_upstream_defect *defect = &ab_upstream_defects[d];
+    printf("%-4s %-8s %s [%s]%s%s%s\n", defect->id, defect->changes, defect->what, defect->source,
+           defect->missing ? " (not here: " : "", defect->missing ? defect->missing : "", defect->missing ? ")" : "");
+  }
   return AB_EXIT_EQUAL;
 }
 
@@ -37,6 +48,7 @@ static int act(const struct ab_request *request) {
   if (request->help) ab_request_help(stdout);
   if (request->version) ab_version_print(stdout, "ab_compare");
   if (request->list_routes) return list_routes();
+  if (request->list_defects) return list_defects();
   if (request->help || request->version) return AB_EXIT_EQUAL;
   return request->side ? ab_side_main(request) : compare(request);
 }

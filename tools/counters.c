@@ -2,7 +2,9 @@
 #include <string.h>
 
 #include "expectation.h"
+#include "block.h"
 #include "observed.h"
+#include "upstream.h"
 
 /* Over all steps, microbatches and layers. */
 static int64_t total(const struct ab_recording *recording, const char *name, const struct ab_where *at) {
@@ -46,10 +48,34 @@ ab_status ab_check_executions(const struct ab_recording *recording, const struct
   return AB_OK;
 }
 
+/* Leaves of a stage: a scanned stage stacks its layers, a sequential one has a tree for each. */
+static int64_t stage_leaves(const struct ab_config *config) {
+  int64_t params = ab_block_find(config->decoder_block)->param_count;
+  return config->scan_layers_per_stage ? params : params * config->num_layers_per_pipeline_stage;
+}
+
+/* Fetches per stage and step. */
+static int64_t fetches(const struct ab_config *config, enum ab_family family) {
+  int64_t repeats = config->num_pipeline_repeats;
+  if (!config->pipeline_fsdp_ag_per_repeat) return repeats;
+  if (family == AB_FAMILY_LINEN) return 2 * (repeats + 1);
+  bool kept = ab_faithful(config, AB_DEFECT_B13) && !config->set_remat_policy_on_pipeline_iterations;
+  return kept ? repeats : 2 * repeats;
+}
+
+ab_status ab_check_gathers(const struct ab_recording *recording, const struct ab_case *c, enum ab_family family) {
+  const struct ab_config *config = c->config;
+  int64_t steps = c->bundle && !c->bundle->train ? 1 : c->steps;
+  if (!config->pipelined || !(config->pipeline_fsdp_ag_once || config->pipeline_fsdp_ag_per_repeat)) return AB_OK;
+  int64_t expected = steps * config->num_stages * stage_leaves(config) * fetches(config, family);
+  int64_t found = total(recording, "gather/calls", NULL);
+  return found == expected ? AB_OK : wrong_count(recording, "weight fetches", found, expected);
+}
+
 /* What two engines of one schedule must have in common. */
-static bool must_agree(const char *name) {
+static bool must_agree(const char *name, bool fetches_too) {
   return strcmp(name, AB_COUNT_EXECUTE) == 0 || strncmp(name, AB_COUNT_RECOMPUTE, strlen(AB_COUNT_RECOMPUTE)) == 0 ||
-         strncmp(name, "ring/", 5) == 0 || strncmp(name, "gather/", 7) == 0;
+         strncmp(name, "ring/", 5) == 0 || (fetches_too && strncmp(name, "gather/", 7) == 0);
 }
 
 enum { NAMES_MAX = 64 };
@@ -65,11 +91,11 @@ static size_t names_of(const char *name[NAMES_MAX], const struct ab_recording *r
   return names;
 }
 
-static ab_status check_half(const struct ab_recording *a, const struct ab_recording *b) {
+static ab_status check_half(const struct ab_recording *a, const struct ab_recording *b, bool fetches_too) {
   const char *name[NAMES_MAX];
   size_t names = names_of(name, a);
   for (size_t i = 0; i < names; i++) {
-    if (!must_agree(name[i])) continue;
+    if (!must_agree(name[i], fetches_too)) continue;
     int64_t here = total(a, name[i], NULL), there = total(b, name[i], NULL);
     if (here != there)
       return AB_FAIL(AB_EMISMATCH, "counter '%s' is %lld in %s and %lld in %s", name[i], (long long)here, a->name,
@@ -78,8 +104,8 @@ static ab_status check_half(const struct ab_recording *a, const struct ab_record
   return AB_OK;
 }
 
-ab_status ab_check_same_counters(const struct ab_recording *a, const struct ab_recording *b) {
-  AB_TRY(check_half(a, b));
-  AB_TRY(check_half(b, a));
+ab_status ab_check_same_counters(const struct ab_recording *a, const struct ab_recording *b, bool fetches_too) {
+  AB_TRY(check_half(a, b, fetches_too));
+  AB_TRY(check_half(b, a, fetches_too));
   return AB_OK;
 }

@@ -13,6 +13,9 @@ ab_status ab_reference_open(struct ab_reference **out, const struct ab_case *c);
 void ab_reference_close(struct ab_reference *reference);
 /* Files, keys and metrics of the bundle that nobody needed. */
 size_t ab_reference_ignored(const struct ab_reference *reference);
+/* Whether the default is judged by the bundle's *_sequential numbers, since a defect of the real code shows in the
+ * others. */
+bool ab_reference_as_meant(const struct ab_reference *reference);
 /* The verdict borrows names from the reference. May be called once per side. */
 ab_status ab_reference_judge(struct ab_verdict *out, struct ab_reference *reference, const struct ab_side_result *side);
 

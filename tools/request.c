@@ -41,6 +41,8 @@ static void table(struct ab_option out[OPTIONS], struct ab_request *r) {
       {.name = "timeout", .argument = "S", .help = "seconds a side may take (default 600)", .number = &r->timeout},
       {.name = "allow-same", .help = "let A and B be one route", .flag = &r->allow_same},
       {.name = "list-routes", .help = "name every route and exit", .flag = &r->list_routes},
+      {.name = "list-upstream-defects", .help = "name what upstream_faithful=ID,... can reproduce and exit",
+       .flag = &r->list_defects},
       {.name = "verbose", .help = "print every config value, notes and all findings", .flag = &r->verbose},
       {.name = "help", .help = "print this", .flag = &r->help},
       {.name = "version", .help = "print version, compiler and BLAS", .flag = &r->version},
@@ -74,7 +76,7 @@ static ab_status parse(struct ab_request *r, int argc, char **argv) {
   table(options, r);
   AB_TRY(ab_mem_new(&r->positional, (size_t)argc + 1, sizeof *r->positional));
   AB_TRY(ab_options_parse(&(struct ab_command_line){usage, options}, argc, argv, r->positional, &count));
-  if (r->help || r->version || r->list_routes) return AB_OK;
+  if (r->help || r->version || r->list_routes || r->list_defects) return AB_OK;
   AB_TRY(sort_positional(r, count));
   if (!r->target) return AB_FAIL(AB_ECONFIG, "no CONFIG.yml or CASE_DIR was given; --help shows examples");
   return AB_OK;

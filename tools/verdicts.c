@@ -2,6 +2,7 @@
 
 #include "judgement.h"
 #include "observed.h"
+#include "upstream.h"
 
 /* Values of two sides for one comparison. */
 struct pair_values {
@@ -143,13 +144,29 @@ static void check(struct ab_judgement *j, ab_status status) {
   if (status != AB_OK) ab_judgement_trouble(j, AB_EXIT_INCOMPARABLE, ab_status_message());
 }
 
+/* Which of upstream's defects the run reproduced, where one could have shown. */
+static ab_status note_mode(struct ab_judgement *j) {
+  const struct ab_config *c = j->opened.config;
+  char shown[AB_DEFECTS_SHOWN];
+  bool meant = j->reference && ab_reference_as_meant(j->reference);
+  if (c->upstream_faithful)
+    return ab_judgement_note(j, "upstream_faithful=%s: engines and oracle reproduce these defects of MaxText",
+                             ab_faithful_shown(shown, c));
+  if (!c->pipelined || !c->pipeline_fsdp_ag_per_repeat || c->num_stages <= 2) return AB_OK;
+  return ab_judgement_note(j, "every stage runs with the weights of its own repeat%s; upstream_faithful=B1 does what "
+                           "MaxText does", meant ? " and is judged by the bundle's *_sequential numbers" : "");
+}
+
 /* Counters, from the config alone, and between the engines. */
 static void judge_counts(struct ab_judgement *j) {
   const struct ab_recording *a = j->side[AB_SIDE_A].recording, *b = j->side[AB_SIDE_B].recording;
   bool a_oracle = j->a->family == AB_FAMILY_SEQUENTIAL, b_oracle = j->b->family == AB_FAMILY_SEQUENTIAL;
   if (!a_oracle) check(j, ab_check_executions(a, &j->opened, false));
   if (!b_oracle) check(j, ab_check_executions(b, &j->opened, false));
-  if (!a_oracle && !b_oracle) check(j, ab_check_same_counters(a, b));
+  if (!a_oracle) check(j, ab_check_gathers(a, &j->opened, j->a->family));
+  if (!b_oracle) check(j, ab_check_gathers(b, &j->opened, j->b->family));
+  bool fetches_too = j->a->family == j->b->family || !j->opened.config->pipeline_fsdp_ag_per_repeat;
+  if (!a_oracle && !b_oracle) check(j, ab_check_same_counters(a, b, fetches_too));
   const struct ab_recorded *first;
   const struct ab_recording *both[] = {a, b};
   for (int i = 0; i < 2; i++) {
@@ -169,6 +186,7 @@ ab_status ab_judge_all(struct ab_judgement *j) {
   AB_TRY(ab_expect_truth(&owed, &j->opened));
   AB_TRY(judge_pair(j, &j->side[AB_SIDE_A], &j->side[AB_SIDE_B], pair, pair == AB_PAIR_MIXED ? &owed : &sides, NULL));
   AB_TRY(judge_truth(j, &sides));
+  AB_TRY(note_mode(j));
   AB_TRY(judge_reference(j));
   AB_TRY(judge_golden(j));
   judge_counts(j);

@@ -61,7 +61,8 @@ struct ab_results_step {
 struct ab_results {
   struct ab_tree *grads, *params_final, *params_step1;
   struct ab_tree *outputs;                               /* `outputs` and `d_inputs` [B, L, E] */
-  struct ab_tree *grads_sequential, *outputs_sequential; /* where the real engines are wrong */
+  struct ab_tree *grads_sequential, *outputs_sequential; /* where the real engines are wrong: what was meant */
+  double loss_sequential;                                /* kind engine, with grads_sequential */
   struct ab_results_step *step;                          /* kind train */
   size_t steps;
   double loss;    /* kind engine; 0 for AB_LOSS_GIVEN */
@@ -71,6 +72,9 @@ struct ab_results {
  * other names, dtypes or shapes than the run's. */
 ab_status ab_bundle_expect(struct ab_results *out, const struct ab_bundle *bundle);
 void ab_results_free(struct ab_results *results);
+/* Puts what was meant in the place of what the real engines gave; false, changing nothing, where the bundle holds no
+ * such numbers. */
+bool ab_results_as_meant(struct ab_results *results);
 
 /* What a side produced, to be written as a bundle. Trees are borrowed and may be NULL; of the side's dtype, but initial
  * parameters are written as F32, which loses nothing. */

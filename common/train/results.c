@@ -48,6 +48,16 @@ static ab_status check_schema(const struct ab_json *root) {
   return AB_OK;
 }
 
+/* Of the layers run one after another, for bundles that have their gradients. */
+static ab_status read_loss_sequential(struct ab_results *e, const struct ab_json *root) {
+  const struct ab_json *loss = ab_json_find(root, "loss_sequential");
+  if (!e->grads_sequential) return AB_OK;
+  if (!loss) AB_TRY(ab_json_fail(root, "lacks 'loss_sequential' beside grads_sequential.safetensors"));
+  e->ignored--;
+  AB_TRY(read_value(&e->loss_sequential, loss));
+  return AB_OK;
+}
+
 static ab_status read_numbers(struct ab_results *e, const struct ab_bundle *b, const struct ab_json *root) {
   const struct ab_json *loss;
   if (ab_json_type(root) != AB_JSON_OBJECT) AB_TRY(ab_json_fail(root, "is not an object"));
@@ -61,6 +71,7 @@ static ab_status read_numbers(struct ab_results *e, const struct ab_bundle *b, c
   if (b->train || b->loss_kind == AB_LOSS_GIVEN) return AB_OK;
   AB_TRY(ab_json_get_object(&loss, root, "loss"));
   AB_TRY(read_value(&e->loss, loss));
+  AB_TRY(read_loss_sequential(e, root));
   return AB_OK;
 }
 
@@ -109,9 +120,9 @@ static ab_status read_outputs(struct ab_results *e, struct ab_tree **out, const 
 }
 
 static ab_status read_all(struct ab_results *e, const struct ab_bundle *b) {
+  AB_TRY(read_leaves(&e->grads_sequential, b, "grads_sequential.safetensors"));
   AB_TRY(read_json(e, b));
   AB_TRY(read_leaves(&e->grads, b, "grads.safetensors"));
-  AB_TRY(read_leaves(&e->grads_sequential, b, "grads_sequential.safetensors"));
   AB_TRY(read_leaves(&e->params_final, b, "params_final.safetensors"));
   AB_TRY(read_leaves(&e->params_step1, b, "params_step1.safetensors"));
   AB_TRY(read_outputs(e, &e->outputs, b, "outputs.safetensors"));
@@ -136,4 +147,20 @@ void ab_results_free(struct ab_results *expected) {
   for (size_t i = 0; i < sizeof tree / sizeof *tree; i++) ab_tree_free(tree[i]);
   ab_mem_free(expected->step);
   *expected = (struct ab_results){0};
+}
+
+static void swap_trees(struct ab_tree **a, struct ab_tree **b) {
+  struct ab_tree *held = *a;
+  *a = *b;
+  *b = held;
+}
+
+bool ab_results_as_meant(struct ab_results *results) {
+  if (!results->grads_sequential) return false;
+  double real = results->loss;
+  results->loss = results->loss_sequential;
+  results->loss_sequential = real;
+  swap_trees(&results->grads, &results->grads_sequential);
+  if (results->outputs_sequential) swap_trees(&results->outputs, &results->outputs_sequential);
+  return true;
 }
