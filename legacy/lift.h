@@ -34,10 +34,11 @@ void *linen_residuals_at(const struct linen_residuals *residuals, int64_t i);
  * allocates nor fails. */
 void linen_vmap(void (*body)(void *ctx, int index), void *ctx, int begin, int end, bool serial);
 
-/* nn.remat of a layer: which of its named values are kept, the rest being run again in backward. Inside a pipeline
- * iteration set_remat_policy_on_pipeline_iterations decides; outside, layers are rematerialised unless unscanned under
- * policy "none". decoders.py: get_remat_policy, pipeline.py: get_pipeline_remat_policy. */
-enum linen_remat_place { LINEN_REMAT_ITERATION, LINEN_REMAT_OUTSIDE };
+/* nn.remat of a layer: which of its named values are kept, the rest being run again in backward. Inside an iteration of
+ * Pipeline set_remat_policy_on_pipeline_iterations decides, a microbatch step of CircularPipeline is always
+ * rematerialised; outside, layers are rematerialised unless unscanned under policy "none". decoders.py:
+ * get_remat_policy, pipeline.py: get_pipeline_remat_policy. */
+enum linen_remat_place { LINEN_REMAT_ITERATION, LINEN_REMAT_STEP, LINEN_REMAT_OUTSIDE };
 ab_status linen_remat(ab_keep *out, const struct ab_block *block, const struct ab_config *config,
                       enum linen_remat_place place);
 

@@ -84,7 +84,7 @@ static ab_status model_leaves(struct ab_model *model, enum ab_leaf_kind kind, ab
   struct linen_transformer *self = (struct linen_transformer *)model;
   struct linen_scope root = leaves_root(&self->state, kind);
   AB_TRY(unary_leaf(&self->token_embedder, &root, fn, ctx));
-  if (self->decoder.pipelined) AB_TRY(linen_pipeline_leaves(&self->decoder.pipeline_module, &root, fn, ctx));
+  if (self->decoder.pipelined) AB_TRY(linen_pipeline_leaves(self->decoder.pipeline_module, &root, fn, ctx));
   AB_TRY(linen_outer_layers_leaves(&self->decoder.layers, &root, fn, ctx));
   AB_TRY(unary_leaf(&self->decoder.decoder_norm, &root, fn, ctx));
   return unary_leaf(&self->decoder.logits_dense, &root, fn, ctx);
@@ -95,7 +95,7 @@ const struct ab_model_ops linen_model_ops = {.create = create_model, .step = ste
 /* The pipeline as the root of its own tree. */
 struct standalone {
   struct ab_exec exec;
-  struct linen_pipeline pipeline;
+  struct linen_pipeline *pipeline;
   struct linen_state state;
 };
 
@@ -104,8 +104,8 @@ static ab_status create_pipeline(struct ab_pipeline **out, const struct ab_confi
   struct standalone *self;
   AB_TRY(ab_arena_take_zeroed(exec->book, &self, 1, sizeof *self));
   self->exec = *exec;
-  AB_TRY(linen_pipeline_new(&self->pipeline, NULL, "", config, &self->exec));
-  AB_TRY(linen_state_init(&self->state, &self->pipeline.base, &self->exec));
+  AB_TRY(linen_create_pipeline(&self->pipeline, NULL, "", config, &self->exec));
+  AB_TRY(linen_state_init(&self->state, &self->pipeline->base, &self->exec));
   *out = (struct ab_pipeline *)self;
   return AB_OK;
 }
@@ -114,19 +114,19 @@ static ab_status forward(struct ab_pipeline *pipeline, void *outputs, const void
                          const int32_t *segment_ids) {
   struct standalone *self = (struct standalone *)pipeline;
   struct linen_scope params = linen_state_params(&self->state);
-  return linen_pipeline_call(&self->pipeline, &params, outputs, inputs, positions, segment_ids);
+  return linen_pipeline_call(self->pipeline, &params, outputs, inputs, positions, segment_ids);
 }
 
 static ab_status backward(struct ab_pipeline *pipeline, void *d_inputs, const void *d_outputs) {
   struct standalone *self = (struct standalone *)pipeline;
   struct linen_scope params = linen_state_params(&self->state), cotangents = linen_state_cotangents(&self->state);
-  return linen_pipeline_vjp(&self->pipeline, &params, &cotangents, d_inputs, d_outputs);
+  return linen_pipeline_vjp(self->pipeline, &params, &cotangents, d_inputs, d_outputs);
 }
 
 static ab_status pipeline_leaves(struct ab_pipeline *pipeline, enum ab_leaf_kind kind, ab_leaf_fn fn, void *ctx) {
   struct standalone *self = (struct standalone *)pipeline;
   struct linen_scope root = leaves_root(&self->state, kind);
-  return linen_pipeline_leaves(&self->pipeline, &root, fn, ctx);
+  return linen_pipeline_leaves(self->pipeline, &root, fn, ctx);
 }
 
 const struct ab_pipeline_ops linen_pipeline_ops = {

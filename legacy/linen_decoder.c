@@ -9,7 +9,7 @@ ab_status linen_decoder_new(struct linen_decoder *self, struct linen_module *par
   *self = (struct linen_decoder){.config = config, .exec = exec, .pipelined = config->pipelined};
   AB_TRY(linen_module_adopt(&self->base, &decoder_class, parent, name));
   if (self->pipelined)
-    AB_TRY(linen_pipeline_new(&self->pipeline_module, &self->base, "pipeline_module", config, exec));
+    AB_TRY(linen_create_pipeline(&self->pipeline_module, &self->base, "pipeline_module", config, exec));
   AB_TRY(linen_outer_layers_new(&self->layers, &self->base, config, exec));
   AB_TRY(linen_rms_norm_new(&self->decoder_norm, &self->base, "decoder_norm", config, exec));
   return linen_dense_new(&self->logits_dense, &self->base, "logits_dense", config, exec);
@@ -34,9 +34,9 @@ static ab_status call_layers(struct linen_decoder *self, const struct linen_scop
   self->piped = NULL;
   if (!self->pipelined) return linen_outer_layers_call(&self->layers, root, self->top, x, positions, segment_ids);
   if (self->layers.stack.count == 0)
-    return linen_pipeline_call(&self->pipeline_module, root, self->top, x, positions, segment_ids);
+    return linen_pipeline_call(self->pipeline_module, root, self->top, x, positions, segment_ids);
   AB_TRY(take_tokens(self, &self->piped, emb));
-  AB_TRY(linen_pipeline_call(&self->pipeline_module, root, self->piped, x, positions, segment_ids));
+  AB_TRY(linen_pipeline_call(self->pipeline_module, root, self->piped, x, positions, segment_ids));
   return linen_outer_layers_call(&self->layers, root, self->top, self->piped, positions, segment_ids);
 }
 
@@ -78,7 +78,7 @@ static ab_status layers_vjp(struct linen_decoder *self, const struct linen_scope
     AB_TRY(linen_outer_layers_vjp(&self->layers, root, cotangents, d_piped, d_top));
     d_outputs = d_piped;
   }
-  return linen_pipeline_vjp(&self->pipeline_module, root, cotangents, dx, d_outputs);
+  return linen_pipeline_vjp(self->pipeline_module, root, cotangents, dx, d_outputs);
 }
 
 ab_status linen_decoder_vjp(struct linen_decoder *self, const struct linen_scope *root,

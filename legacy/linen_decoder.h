@@ -6,7 +6,7 @@
 #pragma once
 
 #include "loss.h"
-#include "linen_pipeline.h"
+#include "linen_circular.h"
 
 /* A stack of layers on the whole batch, one after another: all of an unpipelined model, or what remains after a
  * pipeline. */
@@ -31,7 +31,7 @@ struct linen_decoder {
   const struct ab_config *config;
   const struct ab_exec *exec;
   bool pipelined;
-  struct linen_pipeline pipeline_module;
+  struct linen_pipeline *pipeline_module; /* exec->book */
   struct linen_outer_layers layers;
   struct linen_unary decoder_norm, logits_dense;
   void *piped, *top, *normed, *rstd; /* one pass: out of the pipeline, of the last layer, of the norm */

@@ -4,13 +4,11 @@
 #include "observed.h"
 
 /* nn.vmap over stages below nn.vmap over repeats, both at axis 0. */
-static ab_status pipeline_lift(const struct linen_module *module, struct linen_scope *scope) {
+ab_status linen_pipeline_lift(const struct linen_module *module, struct linen_scope *scope) {
   const struct linen_pipeline *self = (const struct linen_pipeline *)module;
   if (self->schedule.repeats > 1) AB_TRY(linen_scope_lift(scope, &self->repeats_axis));
   return linen_scope_lift(scope, &self->stages_axis);
 }
-
-static const struct linen_module_ops pipeline_class = {.class_name = "Pipeline", .lift = pipeline_lift};
 
 /* decoders.py: get_pipeline_stage_module. The scanned stage keeps the name that the pipeline's owner gave it, and with
  * it its place in the owner's tree. */
@@ -21,7 +19,7 @@ static ab_status adopt_stage(struct linen_pipeline *self) {
                                         .name = "layers",
                                         .count = k,
                                         .rows = self->schedule.rows,
-                                        .place = LINEN_REMAT_ITERATION};
+                                        .place = self->class->place};
   struct linen_module *owner = &self->base;
   if (k > 1 && config->scan_layers_per_stage) {
     options.kind = LINEN_SCANNED;
@@ -39,10 +37,7 @@ static ab_status take_tables(struct linen_pipeline *self) {
   AB_TRY(ab_arena_take_zeroed(self->exec->book, &self->weights, stages, sizeof *self->weights));
   for (size_t s = 0; s < stages; s++)
     AB_TRY(linen_weights_new(&self->weights[s], &self->layers, self->schedule.layers_per_stage));
-  if (self->config->set_remat_policy_on_pipeline_iterations) return AB_OK;
-  size_t cells = stages * (size_t)self->schedule.iterations;
-  return ab_arena_take_zeroed(self->exec->book, &self->kept, cells * linen_stack_fetches(&self->layers),
-                              sizeof *self->kept);
+  return self->class->setup(self);
 }
 
 static ab_status new_residuals(struct linen_pipeline *self) {
@@ -54,14 +49,20 @@ static ab_status new_residuals(struct linen_pipeline *self) {
   return linen_residuals_new(&self->saved, self->exec, cells * linen_stack_saved_bytes(stack), length, scan);
 }
 
-ab_status linen_pipeline_new(struct linen_pipeline *self, struct linen_module *parent, const char *name,
-                             const struct ab_config *config, const struct ab_exec *exec) {
-  *self = (struct linen_pipeline){.config = config, .exec = exec};
+ab_status linen_pipeline_take_residuals(struct linen_pipeline *self) {
+  AB_TRY(linen_residuals_take(&self->inputs, self->exec));
+  return linen_residuals_take(&self->saved, self->exec);
+}
+
+ab_status linen_pipeline_new(struct linen_pipeline *self, const struct linen_pipeline_class *class,
+                             struct linen_module *parent, const char *name, const struct ab_config *config,
+                             const struct ab_exec *exec) {
+  *self = (struct linen_pipeline){.class = class, .config = config, .exec = exec};
   AB_TRY(linen_schedule_of(&self->schedule, config));
   if (parent)
-    AB_TRY(linen_module_adopt(&self->base, &pipeline_class, parent, name));
+    AB_TRY(linen_module_adopt(&self->base, &class->module, parent, name));
   else
-    linen_module_root(&self->base, &pipeline_class);
+    linen_module_root(&self->base, &class->module);
   self->repeats_axis = (struct linen_axis){
       .length = self->schedule.repeats, .index = LINEN_WHOLE, .name = "circular_repeats"};
   self->stages_axis = (struct linen_axis){.length = self->schedule.stages, .index = LINEN_WHOLE, .name = "layers"};
@@ -159,17 +160,12 @@ bool linen_cell_runs(const struct linen_pipeline *self, int s) {
   return self->config->compute_bubbles || !self->cell[s].at.bubble;
 }
 
-ab_status linen_get_current_stage_weights(struct linen_pipeline *self, int t, bool backward) {
-  size_t fetches = linen_stack_fetches(&self->layers);
+ab_status linen_begin_iteration(struct linen_pipeline *self, int t, bool backward) {
   for (int s = self->exec->mesh->stage_begin; s < self->exec->mesh->stage_end; s++) {
     place_cell(self, t, s);
     if (!linen_cell_runs(self, s)) continue;
-    struct linen_scope scope = self->layers_scope;
-    struct linen_door door = {
-        .mesh = self->exec->mesh, .repeat = self->cell[s].at.repeat, .stage = s, .replay = backward};
-    if (self->kept) door.kept = &self->kept[((size_t)t * (size_t)self->schedule.stages + (size_t)s) * fetches];
-    linen_select_stage(self, &scope, door.repeat, s);
-    AB_TRY(linen_stack_bind(&self->weights[s], &self->layers, &scope, &door));
+    AB_TRY(self->class->weights(self, t, s, backward));
+    if (backward) AB_TRY(self->class->accumulators(self, t, s));
   }
   return AB_OK;
 }
@@ -188,3 +184,42 @@ ab_status linen_observe_whole(const struct linen_pipeline *self, const char *nam
   batch.rows *= self->schedule.microbatches;
   return linen_observe(self->exec, name, phase, data, &batch, batch.emb);
 }
+
+/* Weights that backward finds where forward fetched them, when iterations are not rematerialised. */
+static ab_status keep_weights(struct linen_pipeline *self) {
+  if (self->config->set_remat_policy_on_pipeline_iterations) return AB_OK;
+  size_t cells = (size_t)(self->schedule.stages * self->schedule.iterations);
+  return ab_arena_take_zeroed(self->exec->book, &self->kept, cells * linen_stack_fetches(&self->layers),
+                              sizeof *self->kept);
+}
+
+static ab_status get_current_stage_weights(struct linen_pipeline *self, int t, int s, bool backward) {
+  size_t cell = (size_t)t * (size_t)self->schedule.stages + (size_t)s;
+  struct linen_scope scope = self->layers_scope;
+  struct linen_door door = {
+      .mesh = self->exec->mesh, .repeat = self->cell[s].at.repeat, .stage = s, .replay = backward};
+  if (self->kept) door.kept = &self->kept[cell * linen_stack_fetches(&self->layers)];
+  linen_select_stage(self, &scope, door.repeat, s);
+  return linen_stack_bind(&self->weights[s], &self->layers, &scope, &door);
+}
+
+static ab_status iteration(void *ctx, int64_t t) { return linen_run_one_iteration(ctx, (int)t); }
+static ab_status iteration_vjp(void *ctx, int64_t t) { return linen_run_one_iteration_vjp(ctx, (int)t); }
+
+static ab_status scan_iterations(struct linen_pipeline *self) {
+  return linen_scan_call(iteration, self, self->schedule.iterations);
+}
+
+static ab_status scan_iterations_vjp(struct linen_pipeline *self) {
+  return linen_scan_vjp(iteration_vjp, self, self->schedule.iterations);
+}
+
+const struct linen_pipeline_class linen_pipeline_per_iteration = {
+    .module = {.class_name = "Pipeline", .lift = linen_pipeline_lift},
+    .place = LINEN_REMAT_ITERATION,
+    .setup = keep_weights,
+    .take_residuals = linen_pipeline_take_residuals,
+    .loop = scan_iterations,
+    .loop_vjp = scan_iterations_vjp,
+    .weights = get_current_stage_weights,
+    .accumulators = linen_pipeline_accumulators};

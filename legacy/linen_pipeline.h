@@ -16,8 +16,23 @@ struct linen_loop_state {
   struct linen_buffer circ_storage_mover; /* [S, 1, A] with circular storage */
 };
 
+struct linen_pipeline;
+/* Where Pipeline and CircularPipeline (linen_circular.h) differ: in weights and their gradients, and in the loops. */
+struct linen_pipeline_class {
+  struct linen_module_ops module;
+  enum linen_remat_place place;
+  ab_status (*setup)(struct linen_pipeline *self);
+  ab_status (*take_residuals)(struct linen_pipeline *self); /* what backward needs, in exec->arena */
+  ab_status (*loop)(struct linen_pipeline *self);           /* all iterations, forward and backward */
+  ab_status (*loop_vjp)(struct linen_pipeline *self);
+  /* What stage s reads, and where it accumulates gradients, in iteration t. */
+  ab_status (*weights)(struct linen_pipeline *self, int t, int s, bool backward);
+  ab_status (*accumulators)(struct linen_pipeline *self, int t, int s);
+};
+
 struct linen_pipeline {
   struct linen_module base;
+  const struct linen_pipeline_class *class;
   const struct ab_config *config;
   const struct ab_exec *exec;
   struct linen_schedule schedule;
@@ -40,9 +55,11 @@ struct linen_pipeline {
   void *accumulator[AB_MAX_PARAMS];       /* scanned stage: [R, S, K, leaf] gradients */
 };
 
+extern const struct linen_pipeline_class linen_pipeline_per_iteration;
 /* parent NULL: the pipeline is the root. */
-ab_status linen_pipeline_new(struct linen_pipeline *self, struct linen_module *parent, const char *name,
-                             const struct ab_config *config, const struct ab_exec *exec);
+ab_status linen_pipeline_new(struct linen_pipeline *self, const struct linen_pipeline_class *class,
+                             struct linen_module *parent, const char *name, const struct ab_config *config,
+                             const struct ab_exec *exec);
 /* outputs [B, L, E]; what backward needs stays in exec->arena above the caller's mark. */
 ab_status linen_pipeline_call(struct linen_pipeline *self, const struct linen_scope *root, void *outputs,
                               const void *inputs, const int32_t *positions, const int32_t *segment_ids);
@@ -53,13 +70,19 @@ ab_status linen_pipeline_vjp(struct linen_pipeline *self, const struct linen_sco
 ab_status linen_pipeline_leaves(const struct linen_pipeline *self, const struct linen_scope *root, ab_leaf_fn fn,
                                 void *ctx);
 
-/* Shared by the two passes: linen_pipeline.c. */
+/* The loop's bodies. */
+ab_status linen_run_one_iteration(struct linen_pipeline *self, int t);
+ab_status linen_run_one_iteration_vjp(struct linen_pipeline *self, int t);
+/* Shared by the classes and the two passes: linen_pipeline.c. */
+ab_status linen_pipeline_lift(const struct linen_module *module, struct linen_scope *scope);
+ab_status linen_pipeline_take_residuals(struct linen_pipeline *self);
+ab_status linen_pipeline_accumulators(struct linen_pipeline *self, int t, int s);
 ab_status linen_pipeline_begin(struct linen_pipeline *self, const struct linen_scope *root);
 ab_status linen_take_loop_state(struct linen_pipeline *self);
 ab_status linen_take_buffer(const struct linen_pipeline *self, struct linen_buffer *out, int columns);
 ab_status linen_take_work(struct linen_pipeline *self, bool backward);
-/* get_current_stage_weights, and who does what in iteration t. */
-ab_status linen_get_current_stage_weights(struct linen_pipeline *self, int t, bool backward);
+/* Who does what in iteration t, and with which weights. */
+ab_status linen_begin_iteration(struct linen_pipeline *self, int t, bool backward);
 bool linen_cell_runs(const struct linen_pipeline *self, int s);
 ab_status linen_end_iteration(struct linen_pipeline *self, bool count);
 void linen_select_stage(const struct linen_pipeline *self, struct linen_scope *scope, int repeat, int stage);

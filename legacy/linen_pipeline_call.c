@@ -127,11 +127,9 @@ static ab_status observe_loop(const struct linen_pipeline *self, int t) {
   return AB_OK;
 }
 
-static ab_status run_one_iteration(void *ctx, int64_t loop_iteration) {
-  struct linen_pipeline *self = ctx;
+ab_status linen_run_one_iteration(struct linen_pipeline *self, int t) {
   const struct ab_exec *exec = self->exec;
-  int t = (int)loop_iteration;
-  AB_TRY(linen_get_current_stage_weights(self, t, false));
+  AB_TRY(linen_begin_iteration(self, t, false));
   get_iteration_inputs(self, t);
   linen_vmap(run_stage, self, exec->mesh->stage_begin, exec->mesh->stage_end, exec->kernels->dry);
   AB_TRY(linen_end_iteration(self, true));
@@ -152,13 +150,12 @@ ab_status linen_pipeline_call(struct linen_pipeline *self, const struct linen_sc
   self->positions = positions;
   self->segment_ids = segment_ids;
   AB_TRY(linen_observe_whole(self, AB_OBS_INPUTS, AB_FORWARD, inputs));
-  AB_TRY(linen_residuals_take(&self->inputs, self->exec));
-  AB_TRY(linen_residuals_take(&self->saved, self->exec));
+  AB_TRY(self->class->take_residuals(self));
   size_t mark = ab_arena_mark(arena);
   AB_TRY(linen_pipeline_begin(self, root));
   AB_TRY(init_states(self, inputs));
   AB_TRY(linen_take_work(self, false));
-  AB_TRY(linen_scan_call(run_one_iteration, self, self->schedule.iterations));
+  AB_TRY(self->class->loop(self));
   permute_output_micro_per_stage_dim(self, outputs);
   ab_arena_release(arena, mark);
   return linen_observe_whole(self, AB_OBS_OUTPUTS, AB_FORWARD, outputs);

@@ -31,7 +31,8 @@ static ab_status place_one(void *ctx, int layer, const char *name, const struct 
 }
 
 /* G[rho(t, s), s] as the stage's live accumulators. */
-static ab_status bind_accumulators(struct linen_pipeline *self, int s) {
+ab_status linen_pipeline_accumulators(struct linen_pipeline *self, int t, int s) {
+  (void)t; /* the cell knows */
   const struct linen_stack *stack = &self->layers;
   struct linen_scope scope = self->layers_cotangents;
   int repeat = self->cell[s].at.repeat, first = (repeat * self->schedule.stages + s) * stack->count;
@@ -122,15 +123,12 @@ static void transpose_iteration_inputs(struct linen_pipeline *self, int t) {
   if (self->exec->mesh->stage_begin == 0) transpose_first_stage_input(self, t);
 }
 
-static ab_status run_one_iteration_vjp(void *ctx, int64_t loop_iteration) {
-  struct linen_pipeline *self = ctx;
+ab_status linen_run_one_iteration_vjp(struct linen_pipeline *self, int t) {
   const struct ab_mesh *mesh = self->exec->mesh;
-  int t = (int)loop_iteration;
   transpose_outputs(self);
   if (self->schedule.use_circ_storage) transpose_circ_storage(self, t);
   transpose_state_io(self, t);
-  AB_TRY(linen_get_current_stage_weights(self, t, true));
-  for (int s = mesh->stage_begin; s < mesh->stage_end; s++) AB_TRY(bind_accumulators(self, s));
+  AB_TRY(linen_begin_iteration(self, t, true));
   linen_vmap(run_stage_vjp, self, mesh->stage_begin, mesh->stage_end, self->exec->kernels->dry);
   AB_TRY(linen_end_iteration(self, false));
   transpose_iteration_inputs(self, t);
@@ -160,7 +158,7 @@ ab_status linen_pipeline_vjp(struct linen_pipeline *self, const struct linen_sco
   AB_TRY(take_accumulators(self));
   AB_TRY(init_cotangents(self, d_inputs, d_outputs));
   AB_TRY(linen_take_work(self, true));
-  AB_TRY(linen_scan_vjp(run_one_iteration_vjp, self, self->schedule.iterations));
+  AB_TRY(self->class->loop_vjp(self));
   if (self->layers.kind == LINEN_SCANNED) AB_TRY(linen_pipeline_leaves(self, cotangents, place_one, self));
   ab_arena_release(arena, mark);
   return linen_observe_whole(self, AB_OBS_D_INPUTS, AB_BACKWARD, d_inputs);
