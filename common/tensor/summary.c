@@ -4,104 +4,139 @@
 #include <string.h>
 #include <xxhash.h>
 
+#include "m61.h"
 #include "probe.h"
 #include "walk.h"
 
 /* Sums run over LANES interleaved lanes, element i in lane i % LANES, folded pairwise at the end: one order, whatever
- * the layout of the view or the width of a vector register.
+ * the layout of the view or the width of a vector register. A vector type per block of lanes, because compilers keep such
+ * loops over arrays scalar; AB_CLONES compiles them for wider registers too, and the loader picks by processor.
  */
 enum { BLOCK = 1024, LANES = 8 };
 
+#if AB_CLONES
+#define HOT __attribute__((target_clones("avx512f", "avx2", "default")))
+#else
+#define HOT
+#endif
+
+typedef double lanes_f64 __attribute__((vector_size(8 * LANES)));
+typedef uint64_t lanes_u64 __attribute__((vector_size(8 * LANES)));
+typedef float lanes_f32 __attribute__((vector_size(4 * LANES)));
+typedef uint32_t lanes_u32 __attribute__((vector_size(4 * LANES)));
+
 struct sums {
-  double squares[LANES], plain[LANES], max_abs[LANES];
+  lanes_f64 squares, plain, max_abs;
   double scale; /* a power of two; elements are scaled before they are squared */
   uint64_t nonfinite, negative_zeros;
 };
 
-static void add_block(struct sums *sums, const double *restrict values, size_t count) {
-  double squares[LANES], plain[LANES], most[LANES], scale = sums->scale;
-  memcpy(squares, sums->squares, sizeof squares);
-  memcpy(plain, sums->plain, sizeof plain);
-  memcpy(most, sums->max_abs, sizeof most);
-  for (size_t i = 0; i < count; i += LANES)
-    for (size_t l = 0; l < LANES; l++) {
-      double x = values[i + l], scaled = x * scale, size = fabs(x);
-      plain[l] += x;
-      squares[l] += scaled * scaled;
-      most[l] = size > most[l] ? size : most[l];
-    }
-  memcpy(sums->squares, squares, sizeof squares);
-  memcpy(sums->plain, plain, sizeof plain);
-  memcpy(sums->max_abs, most, sizeof most);
+static inline void add_lanes(struct sums *sums, const lanes_f64 *x) {
+  lanes_f64 scaled = *x * sums->scale;
+  lanes_u64 size = (lanes_u64)*x & (UINT64_MAX >> 1);
+  lanes_u64 more = (lanes_u64)((lanes_f64)size > sums->max_abs);
+  sums->plain += *x;
+  sums->squares += scaled * scaled;
+  sums->max_abs = (lanes_f64)((more & size) | (~more & (lanes_u64)sums->max_abs));
 }
 
-static double fold(const double *lane) {
+static inline uint64_t count_u64(const lanes_u64 *each) {
+  uint64_t count = 0;
+  for (int l = 0; l < LANES; l++) count += (*each)[l];
+  return count;
+}
+
+static inline uint64_t count_u32(const lanes_u32 *each) {
+  uint64_t count = 0;
+  for (int l = 0; l < LANES; l++) count += (*each)[l];
+  return count;
+}
+
+static double fold(const lanes_f64 *lanes) {
+  const double *lane = (const double *)lanes;
   return ((lane[0] + lane[4]) + (lane[2] + lane[6])) + ((lane[1] + lane[5]) + (lane[3] + lane[7]));
 }
 
-/* One block of canonical elements and their finite values. values[0, count) are set; a float's -0 becomes +0. */
-typedef void (*canonical_fn)(struct sums *sums, void *elements, double *values, size_t count);
+/* One block of `count` elements, with zeros behind them up to a whole number of lanes: made canonical in place (a float's -0
+ * becomes +0), the finite ones summed. */
+typedef void (*take_fn)(struct sums *sums, void *block, size_t count);
 
-/* Counts in 32 bits and masks instead of branches: so it runs in vector registers. */
-static void canonical_f32(struct sums *sums, void *elements, double *values, size_t count) {
-  float finite[BLOCK];
-  uint32_t *restrict bits = elements, nonfinite = 0, negative = 0;
-  for (size_t i = 0; i < count; i++) {
-    uint32_t odd = (bits[i] & 0x7f800000u) == 0x7f800000u, minus = bits[i] == 0x80000000u;
-    nonfinite += odd;
-    negative += minus;
-    bits[i] &= minus - 1;
-    uint32_t kept = bits[i] & (odd - 1);
-    memcpy(&finite[i], &kept, sizeof kept);
+/* Comparisons give all ones where they hold: subtracting them counts. */
+HOT static void take_f32(struct sums *sums, void *block, size_t count) {
+  struct sums s = *sums;
+  lanes_u32 *bits = block, nonfinite = {0}, negative = {0};
+  for (size_t i = 0; i < count; i += LANES, bits++) {
+    lanes_u32 odd = (lanes_u32)((*bits & 0x7f800000u) == 0x7f800000u), minus = (lanes_u32)(*bits == 0x80000000u);
+    nonfinite -= odd;
+    negative -= minus;
+    *bits &= ~minus;
+    lanes_f64 x = __builtin_convertvector((lanes_f32)(*bits & ~odd), lanes_f64);
+    add_lanes(&s, &x);
   }
-  for (size_t i = 0; i < count; i++) values[i] = (double)finite[i];
-  sums->nonfinite += nonfinite;
-  sums->negative_zeros += negative;
+  s.nonfinite += count_u32(&nonfinite);
+  s.negative_zeros += count_u32(&negative);
+  *sums = s;
 }
 
-static void canonical_f64(struct sums *sums, void *elements, double *values, size_t count) {
-  uint64_t *restrict bits = elements, nonfinite = 0, negative = 0;
-  for (size_t i = 0; i < count; i++) {
-    uint64_t odd = (bits[i] & 0x7ff0000000000000u) == 0x7ff0000000000000u, minus = bits[i] == (uint64_t)1 << 63;
-    nonfinite += odd;
-    negative += minus;
-    bits[i] &= minus - 1;
-    uint64_t kept = bits[i] & (odd - 1);
-    memcpy(&values[i], &kept, sizeof kept);
+HOT static void take_f64(struct sums *sums, void *block, size_t count) {
+  const uint64_t exponent = (uint64_t)0x7ff << 52, sign = (uint64_t)1 << 63;
+  struct sums s = *sums;
+  lanes_u64 *bits = block, nonfinite = {0}, negative = {0};
+  for (size_t i = 0; i < count; i += LANES, bits++) {
+    lanes_u64 odd = (lanes_u64)((*bits & exponent) == exponent), minus = (lanes_u64)(*bits == sign);
+    nonfinite -= odd;
+    negative -= minus;
+    *bits &= ~minus;
+    lanes_f64 x = (lanes_f64)(*bits & ~odd);
+    add_lanes(&s, &x);
   }
-  sums->nonfinite += nonfinite;
-  sums->negative_zeros += negative;
+  s.nonfinite += count_u64(&nonfinite);
+  s.negative_zeros += count_u64(&negative);
+  *sums = s;
 }
 
-static void canonical_i32(struct sums *sums, void *elements, double *values, size_t count) {
-  (void)sums;
-  for (size_t i = 0; i < count; i++) values[i] = ((int32_t *)elements)[i];
+static void take_i32(struct sums *sums, void *block, size_t count) {
+  const int32_t *element = block;
+  for (size_t i = 0; i < count; i += LANES) {
+    lanes_f64 x;
+    for (size_t l = 0; l < LANES; l++) x[l] = element[i + l];
+    add_lanes(sums, &x);
+  }
 }
 
-static void canonical_i64(struct sums *sums, void *elements, double *values, size_t count) {
-  (void)sums;
-  for (size_t i = 0; i < count; i++) values[i] = (double)((int64_t *)elements)[i];
+static void take_i64(struct sums *sums, void *block, size_t count) {
+  const int64_t *element = block;
+  for (size_t i = 0; i < count; i += LANES) {
+    lanes_f64 x;
+    for (size_t l = 0; l < LANES; l++) x[l] = (double)element[i + l];
+    add_lanes(sums, &x);
+  }
 }
 
-static void canonical_u8(struct sums *sums, void *elements, double *values, size_t count) {
-  (void)sums;
-  for (size_t i = 0; i < count; i++) values[i] = ((uint8_t *)elements)[i];
+static void take_u8(struct sums *sums, void *block, size_t count) {
+  const uint8_t *element = block;
+  for (size_t i = 0; i < count; i += LANES) {
+    lanes_f64 x;
+    for (size_t l = 0; l < LANES; l++) x[l] = element[i + l];
+    add_lanes(sums, &x);
+  }
 }
 
 /* Residues count as equal modulo 2^61 - 1. */
-static void canonical_m61(struct sums *sums, void *elements, double *values, size_t count) {
-  (void)sums;
-  uint64_t *residue = elements;
-  for (size_t i = 0; i < count; i++) {
-    residue[i] %= ((uint64_t)1 << 61) - 1;
-    values[i] = (double)residue[i];
+static void take_m61(struct sums *sums, void *block, size_t count) {
+  uint64_t *residue = block;
+  for (size_t i = 0; i < count; i += LANES) {
+    lanes_f64 x;
+    for (size_t l = 0; l < LANES; l++) {
+      residue[i + l] = ab_m61_reduce(residue[i + l]);
+      x[l] = (double)residue[i + l];
+    }
+    add_lanes(sums, &x);
   }
 }
 
-static const canonical_fn canonical[] = {
-    [AB_F32] = canonical_f32, [AB_F64] = canonical_f64, [AB_I32] = canonical_i32,
-    [AB_I64] = canonical_i64, [AB_U8] = canonical_u8,   [AB_M61] = canonical_m61,
-};
+static const take_fn take[] = {[AB_F32] = take_f32, [AB_F64] = take_f64, [AB_I32] = take_i32,
+                               [AB_I64] = take_i64, [AB_U8] = take_u8,   [AB_M61] = take_m61};
 
 /* Gathers a view into blocks: no allocation, and contiguous and strided views go the same way. */
 struct gather {
@@ -135,19 +170,19 @@ static size_t gather_block(struct gather *g, unsigned char *block) {
 
 static void pass(struct sums *sums, XXH3_state_t *hash, const struct ab_view *view) {
   _Alignas(64) unsigned char block[BLOCK * sizeof(double)];
-  _Alignas(64) double values[BLOCK];
   struct gather gather = {0};
   ab_walk_start(&gather.walk, view);
   gather.run = ab_walk_next(&gather.walk);
-  for (size_t count; (count = gather_block(&gather, block));) {
-    canonical[view->dtype](sums, block, values, count);
-    for (size_t i = count; i % LANES; i++) values[i] = 0;
-    add_block(sums, values, count);
-    if (hash) XXH3_128bits_update(hash, block, count * gather.walk.element);
+  for (size_t count, element = gather.walk.element; (count = gather_block(&gather, block));) {
+    size_t beyond = (LANES - count % LANES) % LANES;
+    memset(block + count * element, 0, beyond * element);
+    take[view->dtype](sums, block, count);
+    if (hash) XXH3_128bits_update(hash, block, count * element);
   }
 }
 
-static double largest(const double *lane) {
+static double largest(const lanes_f64 *lanes) {
+  const double *lane = (const double *)lanes;
   double max = 0;
   for (int l = 0; l < LANES; l++) max = lane[l] > max ? lane[l] : max;
   return max;
@@ -155,13 +190,13 @@ static double largest(const double *lane) {
 
 /* Squares of very large or very small doubles leave the range: then once more, scaled by a power of two. */
 static double norm(const struct sums *sums, double max_abs, const struct ab_view *view) {
-  if (max_abs == 0 || (max_abs > 1e-140 && max_abs < 1e140)) return sqrt(fold(sums->squares));
+  if (max_abs == 0 || (max_abs > 1e-140 && max_abs < 1e140)) return sqrt(fold(&sums->squares));
   int exponent;
   frexp(max_abs, &exponent);
   int shift = exponent < -1000 ? 1000 : -exponent; /* 2^shift itself stays finite */
   struct sums scaled = {.scale = ldexp(1, shift)};
   pass(&scaled, NULL, view);
-  return ldexp(sqrt(fold(scaled.squares)), -shift);
+  return ldexp(sqrt(fold(&scaled.squares)), -shift);
 }
 
 void ab_summarize(struct ab_summary *out, const struct ab_view *view) {
@@ -170,12 +205,12 @@ void ab_summarize(struct ab_summary *out, const struct ab_view *view) {
   struct sums sums = {.scale = 1};
   pass(&sums, &hash, view);
   XXH128_hash_t digest = XXH3_128bits_digest(&hash);
-  double max_abs = largest(sums.max_abs);
+  double max_abs = largest(&sums.max_abs);
   *out = (struct ab_summary){.digest = {digest.high64, digest.low64},
                              .count = ab_view_count(view),
                              .nonfinite = sums.nonfinite,
                              .negative_zeros = sums.negative_zeros,
                              .l2 = norm(&sums, max_abs, view),
-                             .sum = fold(sums.plain),
+                             .sum = fold(&sums.plain),
                              .max_abs = max_abs};
 }
