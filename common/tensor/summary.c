@@ -9,8 +9,8 @@
 #include "walk.h"
 
 /* Sums run over LANES interleaved lanes, element i in lane i % LANES, folded pairwise at the end: one order, whatever
- * the layout of the view or the width of a vector register. A vector type per block of lanes, because compilers keep such
- * loops over arrays scalar; AB_CLONES compiles them for wider registers too, and the loader picks by processor.
+ * the layout of the view or the width of a vector register. Vector types, because compilers keep such loops over
+ * arrays scalar; AB_CLONES compiles them for wider registers too, and the loader picks by processor.
  */
 enum { BLOCK = 1024, LANES = 8 };
 
@@ -57,8 +57,8 @@ static double fold(const lanes_f64 *lanes) {
   return ((lane[0] + lane[4]) + (lane[2] + lane[6])) + ((lane[1] + lane[5]) + (lane[3] + lane[7]));
 }
 
-/* One block of `count` elements, with zeros behind them up to a whole number of lanes: made canonical in place (a float's -0
- * becomes +0), the finite ones summed. */
+/* One block of `count` elements, with zeros behind them up to a whole number of lanes: made canonical in place (a
+ * float's -0 becomes +0), the finite ones summed. */
 typedef void (*take_fn)(struct sums *sums, void *block, size_t count);
 
 /* Comparisons give all ones where they hold: subtracting them counts. */
