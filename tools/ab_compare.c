@@ -4,6 +4,7 @@
 #include "outcome.h"
 #include "process.h"
 #include "side_mode.h"
+#include "suite.h"
 #include "text.h"
 #include "upstream.h"
 #include "version.h"
@@ -44,12 +45,18 @@ static int compare(const struct ab_request *request) {
   return code;
 }
 
+static int run_suite(const struct ab_request *request) {
+  int code;
+  return ab_suite_run(&code, request) == AB_OK ? code : fail(AB_EXIT_USAGE);
+}
+
 static int act(const struct ab_request *request) {
   if (request->help) ab_request_help(stdout);
   if (request->version) ab_version_print(stdout, "ab_compare");
   if (request->list_routes) return list_routes();
   if (request->list_defects) return list_defects();
   if (request->help || request->version) return AB_EXIT_EQUAL;
+  if (request->suite) return run_suite(request);
   return request->side ? ab_side_main(request) : compare(request);
 }
 

@@ -20,9 +20,11 @@ static const char usage[] =
     "  ab_golden record golden/main\n"
     "  ab_golden record golden/main --reason 'learning rate of the case was changed'\n"
     "\n"
-    "usage: ab_golden record CASE_DIR [--reason TEXT] [--timeout S]\n"
+    "usage: ab_golden record CASE_DIR [--reason TEXT] [--keep all|ends] [--timeout S]\n"
     "Runs linen, nnx and the oracle with portable numerics; only when all agree bit for bit, CASE_DIR/golden.json is\n"
-    "written. A golden that is there already is replaced only with a reason; review the difference like code.\n";
+    "written. A golden that is there already is replaced only with a reason; review the difference like code.\n"
+    "--keep ends leaves out the tensors between the first step and the last (default: what the golden there keeps, else\n"
+    "all).\n";
 
 static int fail(const char *sentence) {
   char text[2048];
@@ -80,10 +82,27 @@ static ab_status make_golden(struct ab_golden **out, const struct ab_judgement *
   return status;
 }
 
-static ab_status write_golden(const struct ab_judgement *j, const char *path, const char *reason) {
+/* As asked; else as the golden that is replaced, if it can be read; else all. */
+static ab_status selection_of(enum ab_selection *out, const struct ab_request *request, const char *path) {
+  struct ab_golden *old;
+  *out = AB_SELECT_ALL;
+  if (request->keep) return ab_selection_find(out, request->keep);
+  if (!ab_file_exists(path)) return AB_OK;
+  if (ab_golden_read(&old, path) != AB_OK) {
+    ab_status_clear();
+    return AB_OK;
+  }
+  *out = old->selection;
+  ab_golden_free(old);
+  return AB_OK;
+}
+
+static ab_status write_golden(const struct ab_judgement *j, const char *path, enum ab_selection selection,
+                              const char *reason) {
   struct ab_golden *golden;
   AB_TRY(make_golden(&golden, j, reason));
-  ab_status status = ab_golden_write(golden, path);
+  ab_status status = ab_golden_select(golden, selection);
+  if (status == AB_OK) status = ab_golden_write(golden, path);
   ab_golden_free(golden);
   return status;
 }
@@ -91,15 +110,17 @@ static ab_status write_golden(const struct ab_judgement *j, const char *path, co
 static int record(const struct ab_request *request) {
   struct ab_judgement j;
   char path[4096];
+  enum ab_selection selection;
   const char *reason = request->reason ? request->reason : "first recording";
   snprintf(path, sizeof path, "%s/golden.json", request->target);
   if (ab_file_exists(path) && !request->reason)
     return fail("there is a golden.json in the case already; expected --reason TEXT to replace it");
+  if (selection_of(&selection, request, path) != AB_OK) return fail(ab_status_message());
   if (ab_judgement_open(&j, request) != AB_OK) return fail(ab_status_message());
   j.fingerprints = true;
   ab_status status = ab_judgement_run(&j);
   int code = status == AB_OK ? ab_outcome_print(&j, "ab_golden") : fail(ab_status_message());
-  if (code == AB_EXIT_EQUAL && write_golden(&j, path, reason) != AB_OK) code = fail(ab_status_message());
+  if (code == AB_EXIT_EQUAL && write_golden(&j, path, selection, reason) != AB_OK) code = fail(ab_status_message());
   if (code == AB_EXIT_EQUAL) printf("recorded %s\n", path);
   ab_judgement_close(&j);
   return code;

@@ -35,19 +35,31 @@ static ab_status write_out(const struct ab_judgement *j, const struct ab_report 
   return status;
 }
 
+ab_status ab_outcome_new(struct ab_outcome *out, const struct ab_judgement *j, const char *tool) {
+  *out = (struct ab_outcome){0};
+  AB_TRY(ab_request_command(&out->command, &j->request));
+  for (size_t i = 0; i < j->verdicts; i++) out->verdict[i] = &j->verdict[i];
+  describe(out->numerics, sizeof out->numerics, j);
+  out->report = (struct ab_report){.tool = tool, .version = ab_version, .case_name = j->opened.name,
+                                   .command = out->command, .numerics = out->numerics,
+                                   .dtype = "float32 (MaxText's default is bfloat16)", .verdict = out->verdict,
+                                   .verdicts = j->verdicts, .cause = j->cause, .failure = j->failure,
+                                   .failures = j->failures, .note = (const char *const *)j->note, .notes = j->notes,
+                                   .extra = j->extra,
+                                   .extra_sentence = j->extra_sentence[0] ? j->extra_sentence : NULL};
+  return AB_OK;
+}
+
+void ab_outcome_free(struct ab_outcome *outcome) {
+  ab_mem_free(outcome->command);
+  outcome->command = NULL;
+}
+
 int ab_outcome_print(const struct ab_judgement *j, const char *tool) {
-  char numerics[256], *command;
-  const struct ab_verdict *verdicts[AB_VERDICTS_MAX];
-  if (ab_request_command(&command, &j->request) != AB_OK) return complain(tool);
-  for (size_t i = 0; i < j->verdicts; i++) verdicts[i] = &j->verdict[i];
-  describe(numerics, sizeof numerics, j);
-  struct ab_report r = {.tool = tool, .version = ab_version, .case_name = j->opened.name, .command = command,
-                        .numerics = numerics, .dtype = "float32 (MaxText's default is bfloat16)",
-                        .verdict = verdicts, .verdicts = j->verdicts, .cause = j->cause,
-                        .failure = j->failure, .failures = j->failures,
-                        .note = (const char *const *)j->note, .notes = j->notes, .extra = j->extra,
-                        .extra_sentence = j->extra_sentence[0] ? j->extra_sentence : NULL};
-  ab_status status = write_out(j, &r);
-  ab_mem_free(command);
-  return status == AB_OK ? (int)ab_report_exit(&r) : complain(tool);
+  struct ab_outcome outcome;
+  if (ab_outcome_new(&outcome, j, tool) != AB_OK) return complain(tool);
+  ab_status status = write_out(j, &outcome.report);
+  int code = status == AB_OK ? (int)ab_report_exit(&outcome.report) : complain(tool);
+  ab_outcome_free(&outcome);
+  return code;
 }

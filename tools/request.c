@@ -8,7 +8,7 @@
 #include "options.h"
 #include "side_mode.h"
 
-enum { OPTIONS = 24, CASE_ARGUMENTS = 8 };
+enum { OPTIONS = 32, CASE_ARGUMENTS = 8 };
 
 static const char usage[] =
     "ab_compare: run two pipeline engines on one config, weights and batch, and say whether they are equal.\n"
@@ -16,8 +16,10 @@ static const char usage[] =
     "  ab_compare configs/main.yml\n"
     "  ab_compare configs/base.yml model_name=llama2-7b override_model_config=true base_emb_dim=128 ...\n"
     "  ab_compare golden/circ_storage --a nnx --b sequential\n"
+    "  ab_compare --suite golden/maxtext_pipeline.yml\n"
     "\n"
     "usage: ab_compare CONFIG.yml|CASE_DIR [key=value ...] [options]\n"
+    "       ab_compare --suite FILE.yml [options]\n"
     "A CASE_DIR holds config.yml and either golden.json or MaxText's weights, batch and results (a bundle).\n"
     "\n"
     "exit codes: 0 equal; 1 numeric difference; 2 usage, config or environment error, or an output could not be\n"
@@ -33,6 +35,7 @@ static void table(struct ab_option out[OPTIONS], struct ab_request *r) {
       {.name = "golden", .argument = "PATH", .help = "compare with this golden JSON too", .text = &r->golden},
       {.name = "numerics", .argument = "fast|portable", .help = "OpenBLAS (default), or the same bits on every machine",
        .text = &r->numerics},
+      {.name = "suite", .argument = "FILE.yml", .help = "run every case of a list and print a matrix", .text = &r->suite},
       {.name = "json", .argument = "FILE|-", .help = "write the report as JSON", .text = &r->json},
       {.name = "dump", .argument = "DIR", .help = "write what A produced as a bundle", .text = &r->dump},
       {.name = "steps", .argument = "N", .help = "run the first N steps of the schedule", .number = &r->steps},
@@ -41,12 +44,15 @@ static void table(struct ab_option out[OPTIONS], struct ab_request *r) {
       {.name = "timeout", .argument = "S", .help = "seconds a side may take (default 600)", .number = &r->timeout},
       {.name = "allow-same", .help = "let A and B be one route", .flag = &r->allow_same},
       {.name = "list-routes", .help = "name every route and exit", .flag = &r->list_routes},
+      {.name = "intended-oracle", .help = "let upstream_faithful count for A and B only: shows what a defect does",
+       .flag = &r->intended_oracle},
       {.name = "list-upstream-defects", .help = "name what upstream_faithful=ID,... can reproduce and exit",
        .flag = &r->list_defects},
       {.name = "verbose", .help = "print every config value, notes and all findings", .flag = &r->verbose},
       {.name = "help", .help = "print this", .flag = &r->help},
       {.name = "version", .help = "print version, compiler and BLAS", .flag = &r->version},
       {.name = "reason", .argument = "TEXT", .text = &r->reason}, /* ab_golden */
+      {.name = "keep", .argument = "all|ends", .text = &r->keep}, /* ab_golden */
       {.name = AB_SIDE_ROUTE, .argument = "ROUTE", .text = &r->side},
       {.name = AB_SIDE_VALUES, .argument = "FILE", .text = &r->side_values},
       {.name = AB_SIDE_AGAINST, .argument = "FILE", .text = &r->side_against},
@@ -54,6 +60,7 @@ static void table(struct ab_option out[OPTIONS], struct ab_request *r) {
       {.name = AB_SIDE_FROM_VALUES, .argument = "FILE", .text = &r->side_from_values},
       {.name = AB_SIDE_FINGERPRINT, .flag = &r->side_fingerprint},
       {0}};
+  _Static_assert(sizeof rows <= OPTIONS * sizeof *rows, "OPTIONS holds every row");
   memcpy(out, rows, sizeof rows);
 }
 
@@ -70,6 +77,20 @@ static ab_status sort_positional(struct ab_request *r, size_t count) {
   return AB_OK;
 }
 
+/* What a case of the list says is not said for all of them. */
+static ab_status check_suite(const struct ab_request *r, size_t positional) {
+  const struct {
+    bool given;
+    const char *what;
+  } refused[] = {{positional > 0, "CONFIG.yml, CASE_DIR or key=value"}, {r->golden != NULL, "--golden"},
+                 {r->dump != NULL, "--dump"}, {r->steps != 0, "--steps"}, {r->devices != 0, "--devices"}};
+  for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
+    if (refused[i].given)
+      return AB_FAIL(AB_ECONFIG, "--suite was given with %s; expected each case of the list to say that itself",
+                     refused[i].what);
+  return AB_OK;
+}
+
 static ab_status parse(struct ab_request *r, int argc, char **argv) {
   struct ab_option options[OPTIONS];
   size_t count;
@@ -77,6 +98,7 @@ static ab_status parse(struct ab_request *r, int argc, char **argv) {
   AB_TRY(ab_mem_new(&r->positional, (size_t)argc + 1, sizeof *r->positional));
   AB_TRY(ab_options_parse(&(struct ab_command_line){usage, options}, argc, argv, r->positional, &count));
   if (r->help || r->version || r->list_routes || r->list_defects) return AB_OK;
+  if (r->suite) return check_suite(r, count);
   AB_TRY(sort_positional(r, count));
   if (!r->target) return AB_FAIL(AB_ECONFIG, "no CONFIG.yml or CASE_DIR was given; --help shows examples");
   return AB_OK;
@@ -150,7 +172,7 @@ ab_status ab_request_command(char **out, const struct ab_request *r) {
   const char **argv;
   AB_TRY(ab_request_case_arguments(&argv, r));
   const char *named[] = {"--a", r->a, "--b", r->b, "--golden", r->golden};
-  size_t room = 64, used = 0;
+  size_t room = 96, used = 0;
   for (size_t i = 0; argv[i]; i++) room += 4 * strlen(argv[i]) + 4;
   for (size_t i = 0; i < 6; i += 2) room += named[i + 1] ? 4 * strlen(named[i + 1]) + 16 : 0;
   char *line;
@@ -160,6 +182,7 @@ ab_status ab_request_command(char **out, const struct ab_request *r) {
     for (size_t i = 0; argv[i]; i++) used = quote(line, used, argv[i]);
     for (size_t i = 0; i < 6; i += 2)
       if (named[i + 1]) used = quote(line, quote(line, used, named[i]), named[i + 1]);
+    if (r->intended_oracle) used = quote(line, used, "--intended-oracle");
     *out = line;
   }
   ab_mem_free(argv);
