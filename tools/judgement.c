@@ -72,13 +72,29 @@ static void read_golden(struct ab_judgement *j) {
     ab_judgement_trouble(j, AB_EXIT_GOLDEN, ab_status_message());
 }
 
+/* The oracle opens the same case; with --intended-oracle without upstream's defects. */
+static ab_status take_arguments(struct ab_judgement *j) {
+  if (j->request.intended_oracle && !j->opened.config->upstream_faithful)
+    return AB_FAIL(AB_ECONFIG,
+                   "--intended-oracle is given, but upstream_faithful names no defect that it could leave out");
+  struct ab_request oracle = j->request;
+  const char **overrides;
+  AB_TRY(ab_request_case_arguments(&j->case_arguments, &j->request));
+  AB_TRY(ab_mem_new(&overrides, oracle.override_count + 1, sizeof *overrides));
+  for (size_t i = 0; i < oracle.override_count; i++) overrides[i] = oracle.overrides[i];
+  oracle.overrides = overrides;
+  if (oracle.intended_oracle) overrides[oracle.override_count++] = "upstream_faithful=";
+  ab_status status = ab_request_case_arguments(&j->oracle_arguments, &oracle);
+  ab_mem_free(overrides);
+  return status;
+}
+
 static ab_status open_all(struct ab_judgement *j) {
   AB_TRY(ab_case_open(&j->opened, &j->request));
   AB_TRY(choose_routes(j));
   read_golden(j);
   AB_TRY(ab_mem_new(&j->side, AB_SIDES, sizeof *j->side));
-  AB_TRY(ab_request_case_arguments(&j->case_arguments, &j->request));
-  return AB_OK;
+  return take_arguments(j);
 }
 
 ab_status ab_judgement_open(struct ab_judgement *out, const struct ab_request *request) {
@@ -95,6 +111,12 @@ static struct ab_side_order order(const struct ab_judgement *j, const char *labe
                                 .scratch = j->scratch,
                                 .fingerprints = j->fingerprints,
                                 .timeout = j->request.timeout ? (double)j->request.timeout : DEFAULT_TIMEOUT};
+}
+
+static struct ab_side_order oracle_order(const struct ab_judgement *j, const char *label, const char *route) {
+  struct ab_side_order oracle = order(j, label, route);
+  oracle.case_arguments = j->oracle_arguments;
+  return oracle;
 }
 
 /* Notes failures; true when the side can be judged. */
@@ -117,8 +139,8 @@ static ab_status run_others(struct ab_judgement *j) {
   bool exact = j->a->arithmetic == AB_ARITHMETIC_EXACT;
   int count = exact ? 2 : 3;
   orders[0] = order(j, "b", j->b->name);
-  orders[1] = order(j, "oracle", exact ? "sequential-exact" : "sequential");
-  orders[2] = order(j, "truth", "sequential64");
+  orders[1] = oracle_order(j, "oracle", exact ? "sequential-exact" : "sequential");
+  orders[2] = oracle_order(j, "truth", "sequential64");
   for (int i = 0; i < 2; i++) orders[i].against = &j->side[AB_SIDE_A];
   if (is_f32(j->a)) orders[2].params_from = &j->side[AB_SIDE_A];
   AB_TRY(ab_sides_run(&j->side[AB_SIDE_B], orders, (size_t)count));
@@ -129,7 +151,7 @@ static ab_status run_others(struct ab_judgement *j) {
 }
 
 ab_status ab_judgement_run_oracle_at_a(struct ab_judgement *j) {
-  struct ab_side_order again = order(j, "oracle-at-a", "sequential");
+  struct ab_side_order again = oracle_order(j, "oracle-at-a", "sequential");
   again.params_from = &j->side[AB_SIDE_A];
   AB_TRY(ab_sides_run(&j->side[AB_SIDE_ORACLE_AT_A], &again, 1));
   succeeded(j, AB_SIDE_ORACLE_AT_A);
@@ -172,6 +194,7 @@ void ab_judgement_close(struct ab_judgement *j) {
   ab_recording_free(j->golden_recording);
   ab_case_close(&j->opened);
   ab_mem_free(j->case_arguments);
+  ab_mem_free(j->oracle_arguments);
   ab_mem_free(j->scratch);
   *j = (struct ab_judgement){0};
 }

@@ -19,7 +19,7 @@ struct ab_judgement {
   const struct ab_route *a, *b;
   bool fingerprints; /* for goldens */
   char *scratch;
-  const char **case_arguments;
+  const char **case_arguments, **oracle_arguments;
   struct ab_side_result *side; /* [AB_SIDES]; a NULL recording: did not run */
   struct ab_reference *reference;
   struct ab_golden *golden;
