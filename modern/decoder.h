@@ -1,5 +1,5 @@
-/* NNXDecoder around the pipeline: MaxText layers/nnx_decoders.py, and models/models.py: Transformer for the root. Everything
- * outside the pipeline runs on the whole batch, the pipeline first, then the remaining layers.
+/* NNXDecoder around the pipeline: MaxText layers/nnx_decoders.py, and models/models.py: Transformer for the root.
+ * Everything outside the pipeline runs on the whole batch, the pipeline first, then the remaining layers.
  */
 #pragma once
 

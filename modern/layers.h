@@ -8,7 +8,7 @@
 #include "block.h"
 #include "graph.h"
 
-/* Abstract modules. The parameter is a row of ab_outer_params; its variable is named by the last part of the row's name. */
+/* Abstract modules. The parameter is a row of ab_outer_params; its variable has the last part of the row's name. */
 ab_status nnx_embed_new(struct nnx_node **out, struct ab_arena *book, const struct ab_layer_dims *dims,
                         enum ab_dtype dtype);
 ab_status nnx_rms_norm_new(struct nnx_node **out, struct ab_arena *book, const struct ab_layer_dims *dims,

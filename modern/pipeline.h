@@ -1,6 +1,6 @@
-/* NNXPipeline: MaxText layers/pipeline.py, class NNXPipeline, with its backward written out. pipelines.md 1, 3.2 and 4.
+/* NNXPipeline: MaxText layers/pipeline.py, class NNXPipeline, with its backward written out.
  *
- * Sizes: S stages, M microbatches, R repeats, K layers per stage, q = M / S, A = rows x L x E elements of one microbatch.
+ * Sizes: S stages, M microbatches, R repeats, K layers per stage, q = M / S, A = rows x L x E of one microbatch.
  * Stage parameters are [R, S, ...] for R > 1, [S, ...] for R = 1.
  */
 #pragma once

@@ -3,7 +3,8 @@
 #include "observed.h"
 #include "pipeline.h"
 
-/* One iteration: gather, merge, run all stages, scatter. NNXPipeline.run_one_iteration, get_current_repeat_from_stages. */
+/* One iteration: gather, merge, run all stages, scatter. NNXPipeline: run_one_iteration,
+ * get_current_repeat_from_stages. */
 
 ab_status nnx_gather_stage(struct nnx_state *out, const struct nnx_pipeline *p, const struct nnx_state *state,
                            int repeat, int stage) {

@@ -2,8 +2,16 @@
 
 #include "pipeline.h"
 
-/* The loop state and how it moves: pipelines.md 1.2 to 1.4, and the transposes of section 4. Buffers are donated: each
- * update happens in place, in an order that reads old values first. */
+/* How the loop state moves. With c = t mod q, outputs Y and src = Y (delay 1) or the old prev_outputs (delay 2):
+ *
+ *   inputs        X[0] = state_io[0][c] if t < M, else circ_storage[0][t mod M] if circular, else shift[0];
+ *                 X[s] = shift[s]
+ *   shift         [s] = src[s-1]; [0] = src[S-1] if outputs rotate, else 0
+ *   circ_storage  [s][(t - depth - 1) mod M] = old mover[s-1 mod S]; mover = Y
+ *   state_io      [s][c] = state_io[s+1][c]; [S-1][c] = Y[S-1]
+ *
+ * Buffers are donated: each update happens in place, in an order that reads old values first. The transposes walk the
+ * same lines backwards; at most one contribution to a cotangent of Y is not zero. */
 
 /* Microbatch-sized element `index` of a buffer. */
 static void *nth(const struct nnx_pipeline *p, const void *buffer, int index) {

@@ -7,7 +7,8 @@
 #include "layer.h"
 #include "transforms.h"
 
-/* Sizes of the schedule. pipelines.md 1.1. */
+/* Sizes of the schedule. layers/pipeline.py: PipelineBase. depth is forwarding_delay x (num_stages - 1), iterations are
+ * num_microbatches x num_repeats + depth. */
 struct nnx_schedule {
   int num_stages, num_microbatches, num_repeats;
   int forwarding_delay, microbatches_per_stage, iterations, depth;
@@ -26,7 +27,7 @@ int nnx_clamp_repeat(const struct nnx_schedule *schedule, int repeat);
 /* Column of circ_storage that iteration t writes. layers/pipeline.py: get_new_loop_state. */
 int nnx_circ_write_index(const struct nnx_schedule *schedule, int t);
 
-/* layers/pipeline.py: get_pipeline_remat_policy. Without remat_iterations everything is a residual, weights included. */
+/* layers/pipeline.py: get_pipeline_remat_policy. Without remat_iterations all is residual, weights included. */
 struct nnx_remat_policy {
   bool remat_iterations;
   ab_keep keep; /* of each layer */

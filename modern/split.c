@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A graphdef mirrors the graph without values: nodes in depth-first order, each edge naming what it leads to by index. */
+/* A graphdef mirrors the graph without values: nodes in depth-first order, edges lead by index. */
 struct edge {
   const char *name;
   struct nodedef *node;     /* or */

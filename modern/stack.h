@@ -1,10 +1,10 @@
 /* A stack of decoder layers in any of its layouts, and the two halves of running it.
  *
- * | layout     | modules                                   | used for                                                  |
- * |------------|-------------------------------------------|-----------------------------------------------------------|
- * | bare       | the parent is the layer                   | a stage of one layer                                      |
- * | sequential | <name>_0 .. <name>_{n-1}                  | NNXSequentialPipelineStage; scan_layers=false             |
- * | scanned    | <name>, stacked at param_scan_axis        | NNXScannedPipelineStage; create_scanned_layers            |
+ * | layout     | modules                                   | used for                                              |
+ * |------------|-------------------------------------------|-------------------------------------------------------|
+ * | bare       | the parent is the layer                   | a stage of one layer                                  |
+ * | sequential | <name>_0 .. <name>_{n-1}                  | NNXSequentialPipelineStage; scan_layers=false         |
+ * | scanned    | <name>, stacked at param_scan_axis        | NNXScannedPipelineStage; create_scanned_layers        |
  *
  * nnx_decoders.py: NNXSequentialPipelineStage, NNXScannedPipelineStage; nnx_scan.py: create_scanned_layers.
  */
@@ -25,8 +25,8 @@ struct nnx_stack {
   enum ab_dtype dtype;
 };
 
-/* One layer's parameters, read from merged modules. Where a slice of a stacked layout is not contiguous, param and dparam
- * are NULL until nnx_fetch and nnx_accumulate_at give them contiguous memory: copying keeps bits. */
+/* One layer's parameters, read from merged modules. Where a slice of a stacked layout is not contiguous, param and
+ * dparam are NULL until nnx_fetch and nnx_accumulate_at give them contiguous memory: copying keeps bits. */
 struct nnx_layer_binding {
   const void *param[AB_MAX_PARAMS];
   void *dparam[AB_MAX_PARAMS];

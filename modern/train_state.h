@@ -11,8 +11,8 @@ struct nnx_train_state {
 };
 
 /* Splits the abstract module and gives its variables storage. */
-ab_status nnx_train_state_new(struct nnx_train_state *out, const struct nnx_node *module, const struct ab_config *config,
-                              const struct ab_exec *exec);
+ab_status nnx_train_state_new(struct nnx_train_state *out, const struct nnx_node *module,
+                              const struct ab_config *config, const struct ab_exec *exec);
 /* The module, and (if dmodule is not NULL) its cotangents. */
-ab_status nnx_train_state_merge(struct nnx_node **module, struct nnx_node **dmodule, const struct nnx_train_state *state,
-                                struct ab_arena *book);
+ab_status nnx_train_state_merge(struct nnx_node **module, struct nnx_node **dmodule,
+                                const struct nnx_train_state *state, struct ab_arena *book);

@@ -1,8 +1,8 @@
 /* Transforms of modules and of functions over them: stacked axes, vmap over stages, scan, vjp. flax/nnx/transforms.
  *
- * A differentiable function is two halves, as jax.vjp returns them: `forward`, which leaves residuals, and `pullback`, which
- * consumes them. Constructors make abstract variables (shapes and names only); nnx_materialize gives them storage once
- * all axes are there.
+ * A differentiable function is two halves, as jax.vjp returns them: `forward`, which leaves residuals, and `pullback`,
+ * which consumes them. Constructors make abstract variables (shapes and names only); nnx_materialize gives them storage
+ * once all axes are there.
  */
 #pragma once
 
@@ -18,7 +18,7 @@ struct nnx_axis {
 
 /* nnx.vmap of a constructor: every variable below module gains the axis. flax/nnx/spmd.py: add_axis. */
 ab_status nnx_add_axis(struct nnx_node *module, struct ab_arena *book, const struct nnx_axis *axis);
-/* Slice `index` of every variable, as views. AB_EMISMATCH when the metadata does not name the axis there: remove_axis. */
+/* Slice `index` of every variable, as views. AB_EMISMATCH when the metadata names another axis there: remove_axis. */
 ab_status nnx_index_axis(struct nnx_state *out, struct ab_arena *book, const struct nnx_state *state,
                          const struct nnx_axis *axis, int64_t index);
 /* Contiguous storage for every abstract variable, contents undefined. */

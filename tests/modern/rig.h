@@ -1,4 +1,4 @@
-/* A pipeline on a config built in place: parameters, activations and cotangents from counters, one forward and backward. */
+/* A pipeline on a config built in place: parameters, activations and cotangents from counters. */
 #pragma once
 
 #include "reference.h"

@@ -199,7 +199,7 @@ START_TEST(test_deleted_cotangent_fails_by_path) {
 }
 END_TEST
 
-/* Logical axis names, stacked axes first: model.md 6.1. */
+/* Logical axis names, stacked axes first. */
 START_TEST(test_sharding_names) {
   struct ab_config config = deleting_config(2);
   struct rig rig;

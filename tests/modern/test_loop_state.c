@@ -1,5 +1,5 @@
-/* The loop state after every iteration, bubbles included, against the buffers of the real MaxText code; and the tables of
- * pipelines.md 1.5. */
+/* The loop state after every iteration, bubbles included, against the buffers of the real MaxText code; and the
+ * schedule tables of two shapes. */
 #include <stdio.h>
 #include <string.h>
 

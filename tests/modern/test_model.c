@@ -115,7 +115,7 @@ static void free_memory(struct memory *memory) {
   ab_arena_free(&memory->book);
 }
 
-/* Slab, arena and book of the dry run are exactly what the real one takes; parameters are zero, which is a fine model. */
+/* Slab, arena and book of the dry run are exactly what the real one takes; parameters are zero. */
 START_TEST(test_plan_is_exact) {
   struct ab_config config = shape(_i);
   struct small_batch batch = small_batch_new(&config);
@@ -176,7 +176,7 @@ START_TEST(test_deleted_variable_fails_by_path) {
 }
 END_TEST
 
-/* Paths of the parameter tree: model.md 6.1. */
+/* Paths and shapes of the parameter tree, as in MaxText's NNX models. */
 START_TEST(test_paths) {
   static const struct {
     int shape;

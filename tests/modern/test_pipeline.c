@@ -1,5 +1,5 @@
-/* The NNX pipeline on the bundles of kind engine: against the numbers of the real MaxText code and, bit for bit, against the
- * sequential oracle. */
+/* The NNX pipeline on the bundles of kind engine: against the numbers of the real MaxText code and, bit for bit,
+ * against the sequential oracle. */
 #include <math.h>
 #include <string.h>
 
@@ -11,7 +11,8 @@
 static const char ISSUE[] = "main-job";
 
 /* -0 counts as +0. */
-static void check_same(const char *name, const char *what, const void *a, const void *b, enum ab_dtype dtype, size_t n) {
+static void check_same(const char *name, const char *what, const void *a, const void *b, enum ab_dtype dtype,
+                       size_t n) {
   for (size_t i = 0; i < n; i++) {
     bool same = dtype == AB_F64 ? ((const double *)a)[i] == ((const double *)b)[i]
                                 : ((const float *)a)[i] == ((const float *)b)[i];

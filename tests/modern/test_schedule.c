@@ -1,5 +1,5 @@
-/* The schedule, from what the engine counts, for every shape up to S 5, M 10, R 4 and both delays; and the same shapes bit
- * for bit against the sequential layers. */
+/* The schedule, from what the engine counts, for every shape up to S 5, M 10, R 4 and both delays; and the same shapes
+ * bit for bit against the sequential layers. */
 #include <stdio.h>
 #include <string.h>
 
