@@ -13,8 +13,9 @@ static ab_status setup(struct linen_pipeline *base) {
   struct linen_circular_pipeline *self = (struct linen_circular_pipeline *)base;
   const struct linen_schedule *schedule = &base->schedule;
   if (schedule->repeats < 2 || schedule->layers_per_stage != 1 || schedule->forwarding_delay != 1)
-    return AB_FAIL(AB_ECONFIG, "pipeline_fsdp_ag_per_repeat with %d repeats, %d layers per stage and delay %d, expected "
-                   "at least 2, 1 and 1", schedule->repeats, schedule->layers_per_stage, schedule->forwarding_delay);
+    return AB_FAIL(AB_ECONFIG,
+                   "pipeline_fsdp_ag_per_repeat: %d repeats of %d layers with delay %d, expected 2 or more of 1 with 1",
+                   schedule->repeats, schedule->layers_per_stage, schedule->forwarding_delay);
   self->prefetch_defect = ab_faithful(base->config, AB_DEFECT_B1);
   linen_bsw_layout(self);
   size_t bytes = (size_t)schedule->stages * self->stage_count * base->exec->kernels->element;

@@ -24,11 +24,12 @@ struct linen_circular_pipeline {
   bool prefetch_defect;          /* upstream_faithful=B1 */
 
   /* one pass */
-  int window;                       /* the one that runs */
-  struct linen_residuals carried;   /* [R] w_next of windows 0 .. R-1, each w_curr of the window after */
-  void *spare;                      /* zeros for window 0, w_next for the drain */
-  void *d_buffer[LINEN_SLOTS];      /* backward: H0, H1 */
-  void *d_carried;                  /* backward: cw */
+  int window;                     /* the one that runs */
+  struct linen_residuals carried; /* [R] w_next of windows 0 .. R-1, each w_curr of the window after; in backward
+                                     window k gathers into the k-th again, which nobody reads any more */
+  void *spare;                    /* zeros for window 0, w_next for the drain */
+  void *d_buffer[LINEN_SLOTS];    /* backward: H0, H1 */
+  void *d_carried;                /* backward: cw */
 };
 
 extern const struct linen_pipeline_class linen_pipeline_circular;

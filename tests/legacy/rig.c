@@ -32,15 +32,16 @@ struct ab_config rig_config(const struct rig_shape *s) {
   c.num_decoder_layers = pipelined + s->outside;
   c.pipeline_delay_activation_forwarding = s->delay;
   c.scan_layers_per_stage = s->scanned_stage;
+  c.pipeline_fsdp_ag_per_repeat = s->circular;
   c.micro_batch_size_to_train_on = 2 * s->microbatches;
   return c;
 }
 
 const char *rig_name(const struct ab_config *c) {
   static char text[128];
-  snprintf(text, sizeof text, "S%d M%d R%d K%d d%d scanned%d outside%d %s", (int)c->num_stages,
+  snprintf(text, sizeof text, "S%d M%d R%d K%d d%d scanned%d circular%d outside%d %s", (int)c->num_stages,
            (int)c->num_pipeline_microbatches, (int)c->num_pipeline_repeats, (int)c->num_layers_per_pipeline_stage,
-           (int)ab_forwarding_delay(c), c->scan_layers_per_stage,
+           (int)ab_forwarding_delay(c), c->scan_layers_per_stage, c->pipeline_fsdp_ag_per_repeat,
            (int)(c->num_decoder_layers - c->pipeline_parallel_layers), c->decoder_block);
   return text;
 }
@@ -185,10 +186,20 @@ static void pack_grads(struct rig_side *s, const struct ab_config *config, struc
   ab_leaf_table_free(&table);
 }
 
-struct rig_run rig_pass(struct rig_side *s, const struct ab_config *config) {
+/* Zeroes but microbatch m of M. */
+static void mask(unsigned char *d_outputs, size_t bytes, int m, int64_t microbatches) {
+  size_t part = bytes / (size_t)microbatches;
+  memset(d_outputs, 0, (size_t)m * part);
+  memset(d_outputs + (size_t)(m + 1) * part, 0, bytes - (size_t)(m + 1) * part);
+}
+
+struct rig_run rig_pass(struct rig_side *s, const struct ab_config *config) { return rig_pass_one(s, config, -1); }
+
+struct rig_run rig_pass_one(struct rig_side *s, const struct ab_config *config, int microbatch) {
   const struct ab_kernels *k = s->exec.kernels;
   struct rig_run run = {.elements = element_count(config), .element = k->element};
   void *inputs = rig_numbers(run.elements, 11, k), *d_outputs = rig_numbers(run.elements, 13, k);
+  if (microbatch >= 0) mask(d_outputs, run.elements * k->element, microbatch, config->num_pipeline_microbatches);
   ck_ok(ab_mem_new(&run.outputs, run.elements, k->element));
   ck_ok(ab_mem_new(&run.d_inputs, run.elements, k->element));
   pass(s, config, &run, inputs, d_outputs);

@@ -10,6 +10,7 @@
 struct rig_shape {
   int stages, microbatches, repeats, layers_per_stage;
   bool delay, scanned_stage;
+  bool circular;     /* pipeline_fsdp_ag_per_repeat */
   int outside;       /* layers after the pipeline */
   const char *block; /* NULL: "llama2" */
 };
@@ -46,6 +47,8 @@ struct rig_run rig_run_model(const struct ab_model_ops *ops, const struct ab_ker
                              const struct ab_config *config, struct ab_probe *probe);
 /* One pass on a side that exists, which must succeed. */
 struct rig_run rig_pass(struct rig_side *side, const struct ab_config *config);
+/* The same of a pipeline, the cotangent being zero outside one microbatch. */
+struct rig_run rig_pass_one(struct rig_side *side, const struct ab_config *config, int microbatch);
 void rig_run_free(struct rig_run *run);
 /* Equal bit for bit, -0 taken as +0. */
 void rig_same_bits(const struct rig_run *a, const struct rig_run *b, const struct ab_config *config, const char *what);

@@ -21,6 +21,9 @@ static const struct rig_shape shapes[] = {
     {.stages = 2, .microbatches = 4, .repeats = 1, .layers_per_stage = 2, .scanned_stage = true, .outside = 3},
     {.stages = 5, .microbatches = 5, .repeats = 2, .layers_per_stage = 1, .block = "simple"},
     {.stages = 3, .microbatches = 3, .repeats = 3, .layers_per_stage = 2, .block = "simple_mlp", .outside = 1},
+    {.stages = 2, .microbatches = 2, .repeats = 3, .layers_per_stage = 1, .circular = true, .outside = 1},
+    {.stages = 4, .microbatches = 8, .repeats = 2, .layers_per_stage = 1, .circular = true},
+    {.stages = 3, .microbatches = 3, .repeats = 4, .layers_per_stage = 1, .circular = true, .block = "simple_mlp"},
 };
 enum { SHAPES = sizeof shapes / sizeof shapes[0] };
 
@@ -43,10 +46,11 @@ END_TEST
 START_TEST(every_schedule_equals_the_sequential_oracle) {
   for (int m = _i; m <= 10; m += _i)
     for (int r = 1; r <= 4; r++)
-      for (int d = 1; d <= 2; d++) {
-        struct rig_shape shape = {_i, m, r, 1, d == 2, false, 0, "simple_mlp"};
+      for (int kind = 0; kind < 3; kind++) {
+        struct rig_shape shape = {_i, m, r, 1, .delay = kind == 1, .circular = kind == 2, .block = "simple_mlp"};
         struct ab_config config = rig_config(&shape);
-        if (m >= d * _i) check_pipeline_bits(&config, &ab_kernels_f32);
+        if (m < (shape.delay ? 2 : 1) * _i || (shape.circular && r == 1)) continue;
+        check_pipeline_bits(&config, &ab_kernels_f32);
       }
 }
 END_TEST
@@ -93,6 +97,7 @@ END_TEST
 static void switch_bubbles(struct ab_config *c) { c->compute_bubbles = true; }
 static void switch_remat(struct ab_config *c) { c->set_remat_policy_on_pipeline_iterations = false; }
 static void switch_scan(struct ab_config *c) { c->scan_pipeline_iterations = false; }
+static void switch_repeats(struct ab_config *c) { c->scan_pipeline_repeats = true; }
 static void switch_unrolled_kept(struct ab_config *c) {
   c->scan_pipeline_iterations = false;
   c->set_remat_policy_on_pipeline_iterations = false;
@@ -104,6 +109,7 @@ static const struct {
 } switches[] = {{"ab_compute_bubbles=true", switch_bubbles},
                 {"set_remat_policy_on_pipeline_iterations=false", switch_remat},
                 {"scan_pipeline_iterations=false", switch_scan},
+                {"scan_pipeline_repeats=true", switch_repeats},
                 {"all three", switch_unrolled_kept}};
 enum { SWITCHES = sizeof switches / sizeof switches[0] };
 

@@ -59,6 +59,7 @@ static const struct rig_shape shapes[] = {
     {.stages = 3, .microbatches = 6, .repeats = 2, .layers_per_stage = 1},
     {.stages = 4, .microbatches = 4, .repeats = 2, .layers_per_stage = 2, .scanned_stage = true},
     {.stages = 3, .microbatches = 6, .repeats = 1, .layers_per_stage = 2, .delay = true},
+    {.stages = 4, .microbatches = 8, .repeats = 2, .layers_per_stage = 1, .circular = true},
 };
 enum { SHAPES = sizeof shapes / sizeof shapes[0] };
 
