@@ -149,6 +149,9 @@ static ab_status note_mode(struct ab_judgement *j) {
   const struct ab_config *c = j->opened.config;
   char shown[AB_DEFECTS_SHOWN];
   bool meant = j->reference && ab_reference_as_meant(j->reference);
+  if (j->request.intended_oracle && j->verdict[0].exit == AB_EXIT_EQUAL && !j->verdict[0].differing)
+    AB_TRY(ab_judgement_note(j, "%s and %s agree in every bit: their comparison alone finds nothing", j->a->name,
+                             j->b->name));
   if (c->upstream_faithful)
     return ab_judgement_note(j, "upstream_faithful=%s: engines%s reproduce these defects of MaxText",
                              ab_faithful_shown(shown, c),
