@@ -179,7 +179,8 @@ void reference_check_run(const struct reference_case *c, const struct reference_
   check_activation(c, want, "outputs", run->outputs, kernels);
   check_activation(c, want, "d_inputs", run->d_inputs, kernels);
   if (strcmp(c->kind, "engine") == 0) {
-    double loss = reference_value(expected, meant ? "loss_sequential" : "loss"), bound = reference_bound(c, "loss", NULL, "rel");
+    double loss = reference_value(expected, meant ? "loss_sequential" : "loss");
+    double bound = reference_bound(c, "loss", NULL, "rel");
     double distance = run->loss == loss ? 0 : (run->loss - loss) / loss;
     ck_assert_msg(distance <= bound && -distance <= bound, "%s: loss %.9g, expected %.9g", c->name, run->loss, loss);
   }

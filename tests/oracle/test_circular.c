@@ -93,7 +93,8 @@ static void check_zeros(struct reference_case *c, bool faithful) {
 }
 
 START_TEST(test_zero_gradients) {
-  struct reference_case intended = reference_open_named(defective[_i]), faithful = reference_open_faithful(defective[_i]);
+  struct reference_case intended = reference_open_named(defective[_i]);
+  struct reference_case faithful = reference_open_faithful(defective[_i]);
   check_zeros(&intended, false);
   check_zeros(&faithful, true);
 }

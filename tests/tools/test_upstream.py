@@ -1,0 +1,97 @@
+#!/usr/bin/env python3
+"""Defects of the real MaxText code: meant by default, reproduced on demand, and found by the oracle alone.
+
+p08_simple has four stages, two repeats and pipeline_fsdp_ag_per_repeat: stages 2 and 3 of the real engines run repeat 1
+with the weights of repeat 0 (B1).
+"""
+import json
+import struct
+
+from e2e import DIFFERENT, EQUAL, GOLDEN, case, cases, change_json, change_tensors, check, copy_case, expect, \
+    folder, main, refuse
+
+DEFECTIVE = ['e05_simple', 'p08_simple', 'p08_simple_mlp', 'p08_llama2']
+P08 = 'tests/fixtures/reference/p08_simple'
+B1 = 'upstream_faithful=B1'
+
+
+def in_mode(name, faithful):
+    def test():
+        r = expect(EQUAL, f'tests/fixtures/reference/{name}', *[B1] * faithful)
+        check(r.out.startswith('EQUAL: linen against nnx'), f'{r}: {r.out[:200]}')
+        note = 'upstream_faithful=B1: engines and oracle reproduce' if faithful else 'judged by the bundle\'s *_sequential'
+        check(note in r.out, f'{r}: no note of the mode: {r.out}')
+    return f'{name} {"as MaxText gives it" if faithful else "as it was meant"}', test
+
+
+for name in DEFECTIVE:
+    cases.append(in_mode(name, False))
+    cases.append(in_mode(name, True))
+
+
+@case
+def engines_that_share_the_defect_agree_and_only_the_oracle_finds_it():
+    report = folder() / 'report.json'
+    r = expect(DIFFERENT, P08, B1, '--intended-oracle', '--json', report,
+               says=['cause: both moved', 'microbatch 0 layers/6/layer_output forward', 'but not the oracle'])
+    compared = {(c['a'], c['b']): c for c in json.loads(report.read_text())['comparisons']}
+    check(compared['linen', 'nnx']['differing'] == 0, f'{r}: the engines differ')
+    check('linen and nnx agree in every bit' in r.out, f'{r}: no word that the engines agree: {r.out}')
+    for engine in ('linen', 'nnx'):
+        check(compared[engine, 'sequential']['exit_code'] == DIFFERENT, f'{r}: {engine} is the oracle')
+        check(compared[engine, 'MaxText']['exit_code'] == EQUAL, f'{r}: {engine} is not MaxText')
+
+
+@case
+def the_oracle_leaves_out_a_defect_only_where_one_is_asked_for():
+    refuse(P08, '--intended-oracle', says=['upstream_faithful names no defect'])
+
+
+@case
+def without_numbers_of_what_was_meant_the_real_ones_judge_and_fail():
+    target = copy_case('p08_simple')
+    (target / 'grads_sequential.safetensors').unlink()
+    (target / 'outputs_sequential.safetensors').unlink()
+    expect(DIFFERENT, target, says=['cause: both moved', 'linen against MaxText: numeric difference'])
+    expect(EQUAL, target, B1)
+
+
+def nudge(tensors):
+    values = tensors['layers/weights'][2]
+    values[0:4] = struct.pack('<f', struct.unpack('<f', values[0:4])[0] + 1)
+
+
+@case
+def each_mode_reads_its_own_gradients():
+    for file, mode in (('grads_sequential.safetensors', []), ('grads.safetensors', [B1])):
+        target = copy_case('p08_simple')
+        change_tensors(target / file, nudge)
+        expect(DIFFERENT, target, *mode, says=['against MaxText'])
+        expect(EQUAL, target, *([] if mode else [B1]))
+
+
+@case
+def a_sequential_loss_that_is_missing_is_a_malformed_result():
+    target = copy_case('p08_simple')
+    change_json(target / 'expected.json', lambda e: e.pop('loss_sequential'))
+    expect(GOLDEN, target, says=["lacks 'loss_sequential'"])
+
+
+@case
+def the_defects_are_listed_one_a_line():
+    r = expect(EQUAL, '--list-upstream-defects')
+    lines = r.out.splitlines()
+    ids = [line.split()[0] for line in lines]
+    check(ids == sorted(set(ids), key=lambda i: int(i[1:])), f'{r}: {ids}')
+    for wanted in ('B1', 'B7', 'B13', 'B15', 'B20', 'B21', 'B29', 'B31', 'B32', 'B33'):
+        check(wanted in ids, f'{r}: no {wanted}')
+    check('(not here' not in lines[0], f'{r}: {lines[0]}')
+
+
+@case
+def a_defect_that_cannot_be_reproduced_is_refused_with_its_reason():
+    refuse(P08, 'upstream_faithful=B20', says=['B20 is known, but nothing is sown'])
+    refuse(P08, 'upstream_faithful=B4711', says=["key 'upstream_faithful' is B4711, expected a comma-separated list"])
+
+
+main()
