@@ -21,6 +21,7 @@ static struct ab_request request_of(const struct ab_request *request, const stru
   struct ab_request own = {.target = row->target,
                            .overrides = row->overrides,
                            .override_count = row->override_count,
+                           .golden = row->golden,
                            .a = row->a ? row->a : request->a,
                            .b = row->b ? row->b : request->b,
                            .numerics = request->numerics,

@@ -10,7 +10,8 @@
  *       skip: needs mixture-of-experts layers
  *
  * A row has either `case` (a CONFIG.yml or CASE_DIR, relative to the list's folder) or `skip` with the reason. Malformed:
- * AB_EFORMAT naming line and column. A row that cannot run is red like any other; the rest still runs.
+ * AB_EFORMAT naming line and column. A row that cannot run is red like any other; the rest still runs. A
+ * CASE_DIR must hold a golden or a bundle: a golden that was lost is exit 4, not a case without one.
  */
 #pragma once
 
@@ -22,7 +23,7 @@
 
 struct ab_suite_row {
   const char *name, *skip; /* skip NULL: runs */
-  char *target;            /* owned; NULL where skipped */
+  char *target, *golden;   /* owned; target NULL where skipped, golden NULL for a CONFIG.yml or a bundle */
   const char *a, *b;       /* NULL: the command line's */
   const char **overrides;  /* owned array */
   size_t override_count;

@@ -2,6 +2,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "file.h"
 #include "mem.h"
 #include "suite.h"
 #include "text.h"
@@ -74,6 +75,14 @@ static ab_status check_name(const struct ab_suite *suite, const struct ab_yaml_n
   return AB_OK;
 }
 
+static ab_status want_golden(struct ab_suite_row *row) {
+  static const char file[] = "/golden.json";
+  if (!ab_folder_exists(row->target) || ab_bundle_is(row->target)) return AB_OK;
+  AB_TRY(ab_mem_new(&row->golden, strlen(row->target) + sizeof file, 1));
+  strcat(strcpy(row->golden, row->target), file);
+  return AB_OK;
+}
+
 static ab_status read_row(struct ab_suite *suite, const struct ab_yaml_node *node) {
   struct ab_suite_row *row = &suite->row[suite->rows++];
   const char *where = NULL;
@@ -87,7 +96,9 @@ static ab_status read_row(struct ab_suite *suite, const struct ab_yaml_node *nod
                  where ? "both case and skip" : "neither case nor skip");
   if (row->skip && (row->a || row->b || row->overrides))
     return wrong(suite->yaml, node, "'%.200s' is skipped and says how to run", row->name);
-  if (where) AB_TRY(locate(&row->target, suite->path, where));
+  if (row->skip) return AB_OK;
+  AB_TRY(locate(&row->target, suite->path, where));
+  AB_TRY(want_golden(row));
   return AB_OK;
 }
 
@@ -126,6 +137,7 @@ ab_status ab_suite_read(struct ab_suite *out, const char *path) {
 void ab_suite_free(struct ab_suite *suite) {
   for (size_t i = 0; i < suite->rows; i++) {
     ab_mem_free(suite->row[i].target);
+    ab_mem_free(suite->row[i].golden);
     ab_mem_free(suite->row[i].overrides);
   }
   ab_mem_free(suite->row);
