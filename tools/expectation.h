@@ -7,6 +7,8 @@
 
 /* What two trained (or, for bundles of kind engine, differentiated) sides owe each other over all steps of a case. */
 ab_status ab_expect_sides(struct ab_expected *out, const struct ab_case *c);
+/* The loss tensor of exact sides. */
+void ab_expect_exact_loss(struct ab_expected *e, const struct ab_case *c);
 /* What a side owes the float64 oracle, which differentiates each step at the side's own parameters. */
 ab_status ab_expect_truth(struct ab_expected *out, const struct ab_case *c);
 /* What a golden of this selection holds: metrics, gradients, parameters, and what enters and leaves the pipeline. */
