@@ -29,7 +29,7 @@ static ab_status stage_module(struct nnx_node **out, const struct nnx_pipeline *
   return p->schedule.num_repeats > 1 ? nnx_add_axis(*out, book, &p->repeat_axis) : AB_OK;
 }
 
-static size_t weight_leaves(const struct nnx_pipeline *p) {
+size_t nnx_weight_leaves(const struct nnx_pipeline *p) {
   size_t params = (size_t)p->stack.block->param_count;
   return p->stack.layout == NNX_SEQUENTIAL ? params * (size_t)p->stack.count : params;
 }
@@ -40,8 +40,7 @@ static ab_status take_iteration(struct nnx_pipeline *p, struct nnx_iteration *it
   AB_TRY(ab_arena_take_zeroed(book, &iteration->cell, stages, sizeof *iteration->cell));
   for (size_t s = 0; s < stages; s++)
     AB_TRY(ab_arena_take_zeroed(book, &iteration->cell[s].saved, (size_t)p->stack.count, sizeof(void *)));
-  if (p->remat.remat_iterations) return AB_OK;
-  return ab_arena_take_zeroed(book, &iteration->weights, stages * weight_leaves(p), sizeof(void *));
+  return AB_OK;
 }
 
 static ab_status take_bookkeeping(struct nnx_pipeline *p) {
@@ -67,6 +66,7 @@ static ab_status find_block(const struct ab_block **out, const struct ab_config 
 }
 
 static void describe(struct nnx_pipeline *p, const struct ab_config *config, const struct ab_block *block) {
+  p->class = config->pipeline_fsdp_ag_per_repeat ? &nnx_circular_pipeline_class : &nnx_pipeline_class;
   p->schedule = nnx_schedule_of(config);
   p->compute_bubbles = config->compute_bubbles;
   p->scan_iterations = config->scan_pipeline_iterations;
@@ -88,8 +88,9 @@ ab_status nnx_pipeline_new(struct nnx_pipeline **out, struct nnx_node **module, 
   AB_TRY(ab_layer_plan(&p->plan, block, exec->kernels, &p->stack.dims, p->remat.keep));
   p->tokens = p->plan.tokens_count;
   AB_TRY(take_bookkeeping(p));
+  AB_TRY(p->class->create(p, config));
   AB_TRY(reserve_probe(p));
-  AB_TRY(nnx_module_new(module, exec->book, "NNXPipeline"));
+  AB_TRY(nnx_module_new(module, exec->book, p->class->name));
   AB_TRY(stage_module(&layers, p));
   AB_TRY(nnx_set_module(exec->book, *module, "layers", layers));
   *out = p;
@@ -136,7 +137,7 @@ static ab_status forward(struct nnx_pipeline *p, const struct nnx_node *module, 
   AB_TRY(split_layers(&run, module, NULL));
   AB_TRY(take_step_memory(p));
   nnx_init_states(p, inputs);
-  AB_TRY(nnx_scan(&nnx_pipeline_iteration, &run, p->schedule.iterations, p->exec.book));
+  AB_TRY(p->class->forward(&run));
   nnx_permute_output(p, outputs);
   return AB_OK;
 }
@@ -158,7 +159,7 @@ static ab_status pullback(struct nnx_pipeline *p, const struct nnx_node *module,
   AB_TRY(split_layers(&run, module, dmodule));
   AB_TRY(nnx_start_accumulators(&run));
   nnx_permute_output_transpose(p, d_outputs);
-  AB_TRY(nnx_scan_pullback(&nnx_pipeline_iteration, &run, p->schedule.iterations, p->exec.book));
+  AB_TRY(p->class->pullback(&run));
   nnx_init_states_transpose(p, d_inputs);
   return nnx_place_accumulators(&run);
 }

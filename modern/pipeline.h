@@ -1,4 +1,5 @@
-/* NNXPipeline: MaxText layers/pipeline.py, class NNXPipeline, with its backward written out.
+/* NNXPipeline: MaxText layers/pipeline.py, class NNXPipeline, with its backward written out. What NNXCircularPipeline
+ * (circular_pipeline.h) does in another way is a row of methods: where weights are read, and where their cotangents go.
  *
  * Sizes: S stages, M microbatches, R repeats, K layers per stage, q = M / S, A = rows x L x E of one microbatch.
  * Stage parameters are [R, S, ...] for R > 1, [S, ...] for R = 1.
@@ -25,7 +26,24 @@ struct nnx_iteration {
   const void **weights;            /* without remat: [S, leaves] what the gather door returned */
 };
 
+struct nnx_run;
+struct nnx_pipeline;
+struct nnx_pipeline_class {
+  const char *name; /* of the module */
+  /* Tables that live as long as the pipeline. */
+  ab_status (*create)(struct nnx_pipeline *pipeline, const struct ab_config *config);
+  /* All iterations, and back. */
+  ab_status (*forward)(struct nnx_run *run);
+  ab_status (*pullback)(struct nnx_run *run);
+  /* Parameters of stage s in iteration t, where the gather door says, and their live accumulators. */
+  ab_status (*params)(struct nnx_state *out, struct nnx_run *run, int t, int s);
+  ab_status (*dparams)(struct nnx_state *out, struct nnx_run *run, int t, int s);
+};
+extern const struct nnx_pipeline_class nnx_pipeline_class, nnx_circular_pipeline_class;
+
 struct nnx_pipeline {
+  const struct nnx_pipeline_class *class;
+  struct nnx_circular *circular; /* NULL in NNXPipeline */
   struct ab_exec exec;
   struct nnx_schedule schedule;
   struct nnx_remat_policy remat;
@@ -42,7 +60,8 @@ struct nnx_pipeline {
   const int32_t *positions, *segment_ids; /* [M, rows, L] of the forward call */
 };
 
-/* The module (abstract, child "layers" with all stacked axes) and its static part; both live in exec->book. */
+/* The module (abstract, child "layers" with all stacked axes) and its static part; both live in exec->book. The config
+ * chooses the class. layers/pipeline.py: create_nnx_pipeline. */
 ab_status nnx_pipeline_new(struct nnx_pipeline **out, struct nnx_node **module, const struct ab_config *config,
                            const struct ab_exec *exec);
 /* outputs [B, L, E]. Rng state in the module's variables is advanced in place. Residuals stay in exec->arena. */
@@ -86,11 +105,15 @@ struct nnx_run {
   void *accumulators;         /* strided cotangents: [R, S, K, elements of a layer]; NULL if none */
   struct nnx_stage_run *stage; /* [S] of the iteration at hand */
 };
-/* Bodies of the scan; ctx is the run. */
+/* Bodies of the scan over iterations; ctx is the run. */
 extern const struct nnx_scan_body nnx_pipeline_iteration;
 /* The state of (repeat, stage): leading axes removed. layers/pipeline.py: get_current_repeat_from_stages. */
 ab_status nnx_gather_stage(struct nnx_state *out, const struct nnx_pipeline *pipeline, const struct nnx_state *state,
                            int repeat, int stage);
+/* Leaves of one stage's parameters. */
+size_t nnx_weight_leaves(const struct nnx_pipeline *pipeline);
+/* The variable's value is what the gather door found. */
+void nnx_read_at(struct nnx_variable *variable, const void *data);
 /* Zeroed room for strided cotangents, and their way home. */
 ab_status nnx_start_accumulators(struct nnx_run *run);
 ab_status nnx_place_accumulators(struct nnx_run *run);

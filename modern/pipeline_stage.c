@@ -14,11 +14,9 @@ ab_status nnx_gather_stage(struct nnx_state *out, const struct nnx_pipeline *p, 
   return nnx_index_axis(out, p->exec.book, &of_repeat, &p->stage_axis, stage);
 }
 
-/* The door returns where to read; modules hold views, which are not const. */
-static void *readable(const void *data) {
-  void *out;
-  memcpy(&out, &data, sizeof out);
-  return out;
+/* Modules hold views, which are not const. */
+void nnx_read_at(struct nnx_variable *variable, const void *data) {
+  memcpy(&variable->value.data, &data, sizeof data);
 }
 
 /* Without remat the weights of the forward pass are residuals; with it the pullback fetches them again. */
@@ -27,12 +25,27 @@ static void fetch_weights(struct nnx_run *run, struct nnx_state *params, int t, 
   const void **kept = p->iteration[t].weights;
   if (kept) kept += (size_t)s * params->count;
   for (size_t i = 0; i < params->count; i++) {
-    struct ab_view *value = &params->leaf[i].variable.value;
+    const struct ab_view *value = &params->leaf[i].variable.value;
     const void *from = kept && run->pullback ? kept[i] : p->exec.mesh->ops->gather(p->exec.mesh, value->data,
                                                                                   ab_view_count(value), repeat, s);
     if (kept) kept[i] = from;
-    value->data = readable(from);
+    nnx_read_at(&params->leaf[i].variable, from);
   }
+}
+
+static int clamped_repeat(const struct nnx_pipeline *p, int t, int s) {
+  return nnx_clamp_repeat(&p->schedule, nnx_get_microbatch_and_repeat_ids(&p->schedule, t, s).repeat);
+}
+
+static ab_status params_of_repeat(struct nnx_state *out, struct nnx_run *run, int t, int s) {
+  int repeat = clamped_repeat(run->pipeline, t, s);
+  AB_TRY(nnx_gather_stage(out, run->pipeline, &run->params, repeat, s));
+  fetch_weights(run, out, t, repeat, s);
+  return AB_OK;
+}
+
+static ab_status dparams_of_repeat(struct nnx_state *out, struct nnx_run *run, int t, int s) {
+  return nnx_gather_stage(out, run->pipeline, &run->dparams, clamped_repeat(run->pipeline, t, s), s);
 }
 
 static ab_status merge_stage(struct nnx_node **out, const struct nnx_run *run, const struct nnx_state *params,
@@ -41,26 +54,19 @@ static ab_status merge_stage(struct nnx_node **out, const struct nnx_run *run, c
   return nnx_merge(out, run->pipeline->exec.book, run->graphdef, states, 2);
 }
 
-static ab_status merge_cotangents(struct nnx_node **out, const struct nnx_run *run, const struct nnx_state *rest,
-                                  int repeat, int s) {
-  struct nnx_state dparams;
-  *out = NULL;
-  if (!run->pullback) return AB_OK;
-  AB_TRY(nnx_gather_stage(&dparams, run->pipeline, &run->dparams, repeat, s));
-  return merge_stage(out, run, &dparams, rest);
-}
-
 /* The whole state of the stage's repeat: parameters through the door, rng state as values of its own. */
 static ab_status get_current_repeat(struct nnx_run *run, int t, int s, struct nnx_node **dmodule) {
+  struct nnx_pipeline *p = run->pipeline;
   struct nnx_stage_run *stage = &run->stage[s];
-  int repeat = nnx_clamp_repeat(&run->pipeline->schedule, stage->ids.repeat);
-  struct nnx_state params, rest;
-  AB_TRY(nnx_gather_stage(&params, run->pipeline, &run->params, repeat, s));
-  AB_TRY(nnx_gather_stage(&stage->slice, run->pipeline, &run->carry, repeat, s));
-  AB_TRY(nnx_state_detach(&rest, run->pipeline->exec.book, &stage->slice));
-  fetch_weights(run, &params, t, repeat, s);
+  struct nnx_state params, dparams, rest;
+  AB_TRY(nnx_gather_stage(&stage->slice, p, &run->carry, clamped_repeat(p, t, s), s));
+  AB_TRY(nnx_state_detach(&rest, p->exec.book, &stage->slice));
+  AB_TRY(p->class->params(&params, run, t, s));
   AB_TRY(merge_stage(&stage->module, run, &params, &rest));
-  return merge_cotangents(dmodule, run, &rest, repeat, s);
+  *dmodule = NULL;
+  if (!run->pullback) return AB_OK;
+  AB_TRY(p->class->dparams(&dparams, run, t, s));
+  return merge_stage(dmodule, run, &dparams, &rest);
 }
 
 static void *accumulator(const struct nnx_run *run, int repeat, int s, int k) {
@@ -202,6 +208,32 @@ static ab_status pullback_one_iteration(void *ctx, int t) {
 
 const struct nnx_scan_body nnx_pipeline_iteration = {.forward = run_one_iteration, .pullback = pullback_one_iteration};
 
+/* Without remat, what the door returned to every cell. */
+static ab_status create_tables(struct nnx_pipeline *p, const struct ab_config *config) {
+  size_t pointers = (size_t)p->schedule.num_stages * nnx_weight_leaves(p);
+  (void)config;
+  for (int t = 0; t < p->schedule.iterations && !p->remat.remat_iterations; t++)
+    AB_TRY(ab_arena_take_zeroed(p->exec.book, &p->iteration[t].weights, pointers, sizeof(void *)));
+  return AB_OK;
+}
+
+static ab_status scan_iterations(struct nnx_run *run) {
+  const struct nnx_pipeline *p = run->pipeline;
+  return nnx_scan(&nnx_pipeline_iteration, run, p->schedule.iterations, p->exec.book);
+}
+
+static ab_status scan_iterations_pullback(struct nnx_run *run) {
+  const struct nnx_pipeline *p = run->pipeline;
+  return nnx_scan_pullback(&nnx_pipeline_iteration, run, p->schedule.iterations, p->exec.book);
+}
+
+const struct nnx_pipeline_class nnx_pipeline_class = {.name = "NNXPipeline",
+                                                      .create = create_tables,
+                                                      .forward = scan_iterations,
+                                                      .pullback = scan_iterations_pullback,
+                                                      .params = params_of_repeat,
+                                                      .dparams = dparams_of_repeat};
+
 static size_t accumulated_layers(const struct nnx_pipeline *p) {
   return (size_t)(p->schedule.num_repeats * p->schedule.num_stages * p->stack.count);
 }
@@ -218,11 +250,12 @@ ab_status nnx_start_accumulators(struct nnx_run *run) {
 
 static ab_status place_stage(struct nnx_run *run, int repeat, int s) {
   struct nnx_pipeline *p = run->pipeline;
-  struct nnx_state rest;
+  struct nnx_state rest, dparams;
   struct nnx_node *dmodule;
   struct nnx_layer_binding *layer;
   AB_TRY(nnx_gather_stage(&rest, p, &run->carry, repeat, s));
-  AB_TRY(merge_cotangents(&dmodule, run, &rest, repeat, s));
+  AB_TRY(nnx_gather_stage(&dparams, p, &run->dparams, repeat, s));
+  AB_TRY(merge_stage(&dmodule, run, &dparams, &rest));
   AB_TRY(ab_arena_take(p->exec.book, &layer, (size_t)p->stack.count, sizeof *layer));
   AB_TRY(nnx_stack_bind(layer, p->exec.book, &p->stack, dmodule, dmodule));
   for (int k = 0; k < p->stack.count; k++)

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "threefry.h"
+#include "upstream.h"
 
 struct nnx_schedule nnx_schedule_of(const struct ab_config *config) {
   return (struct nnx_schedule){
@@ -38,7 +39,10 @@ int nnx_circ_write_index(const struct nnx_schedule *schedule, int t) {
 ab_status nnx_get_pipeline_remat_policy(struct nnx_remat_policy *out, const struct ab_block *block,
                                         const struct ab_config *config) {
   out->remat_iterations = config->set_remat_policy_on_pipeline_iterations;
-  return ab_remat_keep_pipeline(&out->keep, block, config);
+  out->remat_windows = out->remat_iterations || !ab_faithful(config, AB_DEFECT_B13);
+  if (!config->pipeline_fsdp_ag_per_repeat) return ab_remat_keep_pipeline(&out->keep, block, config);
+  out->remat_iterations = true;
+  return ab_remat_keep(&out->keep, block, config->remat_policy, true);
 }
 
 enum { KEY_WORDS = 2, DROPOUT_STREAM = 1 }; /* streams params, dropout, aqt: fold_in(base, 0 / 1 / 2) */

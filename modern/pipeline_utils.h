@@ -27,9 +27,11 @@ int nnx_clamp_repeat(const struct nnx_schedule *schedule, int repeat);
 /* Column of circ_storage that iteration t writes. layers/pipeline.py: get_new_loop_state. */
 int nnx_circ_write_index(const struct nnx_schedule *schedule, int t);
 
-/* layers/pipeline.py: get_pipeline_remat_policy. Without remat_iterations all is residual, weights included. */
+/* layers/pipeline.py: get_pipeline_remat_policy. Without remat_iterations all is residual, weights included. The
+ * circular pipeline always has it; without remat_windows its prefetched weights are residuals. It has that always too,
+ * with upstream_faithful=B13 only as set_remat_policy_on_pipeline_iterations says. */
 struct nnx_remat_policy {
-  bool remat_iterations;
+  bool remat_iterations, remat_windows;
   ab_keep keep; /* of each layer */
 };
 ab_status nnx_get_pipeline_remat_policy(struct nnx_remat_policy *out, const struct ab_block *block,

@@ -27,10 +27,12 @@ static double uniform(uint64_t *state) {
 
 static void put(void *values, enum ab_dtype dtype, size_t i, double value) {
   if (dtype == AB_F64) ((double *)values)[i] = value;
+  else if (dtype == AB_M61) ((uint64_t *)values)[i] = (uint64_t)((value + 1) * 1e18); /* any residue */
   else ((float *)values)[i] = (float)value;
 }
 
 static double get(const void *values, enum ab_dtype dtype, size_t i) {
+  if (dtype == AB_M61) return (double)((const uint64_t *)values)[i];
   return dtype == AB_F64 ? ((const double *)values)[i] : (double)((const float *)values)[i];
 }
 
@@ -128,14 +130,35 @@ struct rig_result rig_run(const struct ab_pipeline_ops *ops, const struct ab_ker
   return result;
 }
 
+static bool same_element(const void *a, const void *b, enum ab_dtype dtype, size_t i) {
+  if (dtype == AB_M61) return ((const uint64_t *)a)[i] == ((const uint64_t *)b)[i];
+  return isfinite(get(a, dtype, i)) && get(a, dtype, i) == get(b, dtype, i);
+}
+
 void rig_check_same(const char *what, struct rig_result a, struct rig_result b) {
   ck_assert_msg(a.count == b.count && a.dtype == b.dtype, "%s: %zu and %zu values", what, a.count, b.count);
-  for (size_t i = 0; i < a.count; i++) {
-    double x = get(a.values, a.dtype, i), y = get(b.values, b.dtype, i);
-    ck_assert_msg(isfinite(x) && x == y, "%s: value %zu of %zu is %.9g and %.9g", what, i, a.count, x, y);
-  }
+  for (size_t i = 0; i < a.count; i++)
+    ck_assert_msg(same_element(a.values, b.values, a.dtype, i), "%s: value %zu of %zu is %.9g and %.9g", what, i,
+                  a.count, get(a.values, a.dtype, i), get(b.values, b.dtype, i));
   ab_mem_free(a.values);
   ab_mem_free(b.values);
+}
+
+static void check_same(const char *name, const char *what, const void *a, const void *b, enum ab_dtype dtype,
+                       size_t n) {
+  for (size_t i = 0; i < n; i++)
+    ck_assert_msg(same_element(a, b, dtype, i), "%s: element %zu of %s differs", name, i, what);
+}
+
+void rig_check_same_run(const char *name, const struct reference_run *a, const struct reference_run *b,
+                        enum ab_dtype dtype) {
+  check_same(name, "outputs", a->outputs, b->outputs, dtype, a->elements);
+  check_same(name, "d_inputs", a->d_inputs, b->d_inputs, dtype, a->elements);
+  ck_assert_uint_eq(ab_tree_size(a->grads), ab_tree_size(b->grads));
+  for (size_t i = 0; i < ab_tree_size(a->grads); i++) {
+    const struct ab_tensor *x = ab_tree_at(a->grads, i), *y = ab_tree_find(b->grads, x->name);
+    check_same(name, x->name, x->data, y->data, dtype, x->count);
+  }
 }
 
 double rig_distance(struct rig_result a, struct rig_result b) {

@@ -33,3 +33,6 @@ struct rig_result rig_run(const struct ab_pipeline_ops *ops, const struct ab_ker
 void rig_check_same(const char *what, struct rig_result a, struct rig_result b);
 /* |a - b| / |b|. Frees both. */
 double rig_distance(struct rig_result a, struct rig_result b);
+/* Fails the test unless two runs of one case are equal bit for bit, -0 as +0. */
+void rig_check_same_run(const char *name, const struct reference_run *a, const struct reference_run *b,
+                        enum ab_dtype dtype);

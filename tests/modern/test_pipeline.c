@@ -5,38 +5,17 @@
 
 #include "nnx.h"
 #include "oracle.h"
-#include "reference.h"
+#include "rig.h"
 #include "tap.h"
 
 static const char ISSUE[] = "main-job";
-
-/* -0 counts as +0. */
-static void check_same(const char *name, const char *what, const void *a, const void *b, enum ab_dtype dtype,
-                       size_t n) {
-  for (size_t i = 0; i < n; i++) {
-    bool same = dtype == AB_F64 ? ((const double *)a)[i] == ((const double *)b)[i]
-                                : ((const float *)a)[i] == ((const float *)b)[i];
-    ck_assert_msg(same, "%s: element %zu of %s differs", name, i, what);
-  }
-}
-
-static void check_same_run(const char *name, const struct reference_run *a, const struct reference_run *b,
-                           enum ab_dtype dtype) {
-  check_same(name, "outputs", a->outputs, b->outputs, dtype, a->elements);
-  check_same(name, "d_inputs", a->d_inputs, b->d_inputs, dtype, a->elements);
-  ck_assert_uint_eq(ab_tree_size(a->grads), ab_tree_size(b->grads));
-  for (size_t i = 0; i < ab_tree_size(a->grads); i++) {
-    const struct ab_tensor *x = ab_tree_at(a->grads, i), *y = ab_tree_find(b->grads, x->name);
-    check_same(name, x->name, x->data, y->data, dtype, x->count);
-  }
-}
 
 static void check_bitwise(int i, const struct ab_kernels *kernels) {
   struct reference_case c = reference_open(ISSUE, "engine", i);
   struct reference_run nnx = reference_run_pipeline(&c, &nnx_pipeline_ops, kernels, NULL);
   struct reference_run oracle = reference_run_pipeline(&c, &ab_oracle_pipeline_ops, kernels, NULL);
   reference_check_run(&c, &nnx, kernels);
-  check_same_run(c.name, &nnx, &oracle, kernels->dtype);
+  rig_check_same_run(c.name, &nnx, &oracle, kernels->dtype);
   reference_run_free(&nnx);
   reference_run_free(&oracle);
   reference_close(&c);
