@@ -91,11 +91,15 @@ START_TEST(test_bubbles_change_nothing) {
 END_TEST
 
 START_TEST(test_remat_keeps_bits) {
-  char *const policies[] = {none, full, minimal};
-  for (int i = 0; i < 6; i++) {
-    struct ab_config config = config_of(_i), other = config;
-    other.remat_policy = policies[i % 3];
-    other.set_remat_policy_on_pipeline_iterations = i < 3;
+  static const struct {
+    char *policy;
+    bool iterations;
+  } variants[] = {{none, true}, {minimal, true}, {full, false}};
+  struct ab_config config = config_of(_i); /* full, with remat of the iterations */
+  for (int i = 0; i < 3; i++) {
+    struct ab_config other = config;
+    other.remat_policy = variants[i].policy;
+    other.set_remat_policy_on_pipeline_iterations = variants[i].iterations;
     rig_check_same(name_of(_i), run32(&config), run32(&other));
   }
 }

@@ -48,7 +48,7 @@ int main(void) {
   int trainings = reference_count(ISSUE, "train");
   tcase_set_timeout(tc, 60);
   tcase_add_loop_test(tc, test_training_f32, 0, trainings);
-  tcase_add_loop_test(tc, test_training_portable, 0, 3);
+  tcase_add_loop_test(tc, test_training_portable, 0, 2);
   suite_add_tcase(suite, tc);
   return ab_run_suite(suite);
 }
