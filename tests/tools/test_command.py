@@ -87,7 +87,8 @@ def routes():
     refuse(SMALL, '--a', 'linnen', says=["'linnen'", 'linen', 'nnx64', 'sequential'])
     refuse(SMALL, '--a', 'nnx', '--b', 'nnx', says=["'nnx'", '--allow-same'])
     expect(EQUAL, SMALL, '--steps', '1', '--a', 'nnx', '--b', 'nnx', '--allow-same', says=['nnx against nnx'])
-    expect(EQUAL, SMALL, '--steps', '1', '--a', 'linen64', '--b', 'nnx64', says=['linen64 against nnx64'])
+    for target in (SMALL, 'tests/fixtures/reference/p04_llama2', 'tests/fixtures/reference/t16'):
+        expect(EQUAL, target, '--a', 'linen64', '--b', 'nnx64', says=['linen64 against nnx64', 'against sequential64'])
     expect(EQUAL, SMALL, '--steps', '1', '--a', 'nnx', says=['nnx against linen'])
     r = expect(EQUAL, '--list-routes')
     names = [line.split()[0] for line in r.out.splitlines()]
