@@ -8,8 +8,8 @@
 /* What a bundle's float32 is compared with: itself, or of residues the integers that they stand for, as doubles. */
 static enum ab_dtype shown_as(enum ab_dtype dtype) { return dtype == AB_M61 ? AB_F64 : dtype; }
 
-static bool exact(const struct ab_side_result *side) {
-  return side->recording->observations && side->recording->observation[0].observation.dtype == AB_M61;
+static bool wide(const struct ab_side_result *side) {
+  return side->recording->observations && side->recording->observation[0].observation.dtype != AB_F32;
 }
 
 static void show_integers(struct ab_view *view) {
@@ -42,7 +42,7 @@ static ab_status stacked(struct ab_tree **out, const struct ab_case *c, const st
                          const struct ab_side_result *side, int step, enum ab_phase phase) {
   struct ab_inventory inventory;
   AB_TRY(ab_inventory_new(&inventory, c->config, c->bundle && !c->bundle->train));
-  ab_status status = ab_layout_tree(out, layout, exact(side) ? AB_F64 : AB_F32);
+  ab_status status = ab_layout_tree(out, layout, wide(side) ? AB_F64 : AB_F32);
   for (size_t i = 0; i < inventory.rows && status == AB_OK; i++)
     status = restack(*out, layout, &inventory.row[i], side, step, phase);
   ab_inventory_free(&inventory);

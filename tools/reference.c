@@ -205,6 +205,7 @@ ab_status ab_reference_judge(struct ab_verdict *out, struct ab_reference *r, con
                             .pair = AB_PAIR_RECORDED,
                             .quantities = AB_Q_ALL,
                             .partial = true,
+                            .retyped = true,
                             .expected = owed(r),
                             .values = values,
                             .values_ctx = r,
