@@ -4,6 +4,8 @@ import pathlib
 import re
 import sys
 
+import locks
+
 ROOT = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else '.').resolve()
 CLONE_TOKENS = 40
 
@@ -134,6 +136,7 @@ CHECKS = [
     ('the clone finder finds a clone', check_clone_finder),
     ('files and functions keep their size', check_sizes),
     ('no stray words', check_words),
+    ('what is cited of upstream is in golden/upstream.lock', lambda: locks.check_upstream(ROOT)),
 ]
 
 print(f'1..{len(CHECKS)}')

@@ -20,7 +20,8 @@ LEGACY_HEAD = '''# Digests of legacy/, the frozen reference. A change needs a li
 '''
 ENTRY = re.compile(r'^  ([0-9a-f]{64}|gone) (\S.*)$')
 SOURCES = ('common', 'legacy', 'modern', 'dispatch')
-CITATION = re.compile(r'([\w/]+\.py): ([A-Za-z_][\w.]*\w)')
+# After the colon a name; a plain lower-case word is one only where a sentence does not go on with it.
+CITATION = re.compile(r'([\w/]+\.py): ((?:\w*[A-Z_]\w*(?:\.\w+)*)|\w+(?=[,.;)]))')
 
 
 def digest(path):
