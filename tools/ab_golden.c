@@ -23,8 +23,8 @@ static const char usage[] =
     "usage: ab_golden record CASE_DIR [--reason TEXT] [--keep all|ends] [--timeout S]\n"
     "Runs linen, nnx and the oracle with portable numerics; only when all agree bit for bit, CASE_DIR/golden.json is\n"
     "written. A golden that is there already is replaced only with a reason; review the difference like code.\n"
-    "--keep ends leaves out the tensors between the first step and the last (default: what the golden there keeps, else\n"
-    "all).\n";
+    "--keep ends leaves out the tensors between the first step and the last (default: what the golden there keeps,\n"
+    "else all).\n";
 
 static int fail(const char *sentence) {
   char text[2048];

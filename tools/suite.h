@@ -9,9 +9,13 @@
  *     - name: ragged_all_to_all
  *       skip: needs mixture-of-experts layers
  *
- * A row has either `case` (a CONFIG.yml or CASE_DIR, relative to the list's folder) or `skip` with the reason. Malformed:
- * AB_EFORMAT naming line and column. A row that cannot run is red like any other; the rest still runs. A
+ * A row has either `case` (a CONFIG.yml or CASE_DIR, relative to the list's folder) or `skip` with the reason.
+ * Malformed: AB_EFORMAT naming line and column. A row that cannot run is red like any other; the rest still runs. A
  * CASE_DIR must hold a golden or a bundle: a golden that was lost is exit 4, not a case without one.
+ *
+ * --json writes `abpipe-suite/1`: tool, version, suite, `cases`, exit_code, exit_reason. A case has name and skip, or
+ * name, case, exit_code, exit_reason, schedule, routes, seconds, worst, worst_bound, `matrix` (a word per column) and
+ * `report` (abpipe-report/1) or, if it could not be opened, `because`.
  */
 #pragma once
 
@@ -67,7 +71,7 @@ struct ab_suite_result {
   enum ab_exit exit;
   char schedule[64], pair[64]; /* "4-8-2-1-1": S-M-R-K-delay; "linen:nnx" */
   enum ab_cell cell[AB_COLUMNS];
-  double distance, limit; /* of the tensor or metric nearest to or furthest over its bound; 0, 0 where all bits are equal */
+  double distance, limit; /* of the finding nearest to or furthest over its bound; 0, 0 where all bits are equal */
   double seconds;
   char *text; /* the case's own report unless it is equal; owned */
 };

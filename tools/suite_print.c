@@ -70,8 +70,8 @@ static void print_matrix(FILE *out, const struct ab_suite *suite, const struct a
   for (size_t i = 0; i < suite->rows; i++)
     if (!suite->row[i].skip) print_row(out, width, &suite->row[i], &results[i]);
   fprintf(out, "= same bits, < within its bound, X over it, ! structure or counts differ, . not compared\n");
-  fprintf(out, "out dX dW los par lay cnt: the two routes against each other; orc: each against the oracle; f64: the first "
-               "against the float64 oracle; rec: each against recorded numbers\n");
+  fprintf(out, "out dX dW los par lay cnt: the two routes against each other; orc: each against the oracle; f64: the "
+               "first against the float64 oracle; rec: each against recorded numbers\n");
 }
 
 void ab_suite_print(FILE *out, const struct ab_suite *suite, const struct ab_suite_result *results) {

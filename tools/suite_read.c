@@ -87,7 +87,8 @@ static ab_status read_row(struct ab_suite *suite, const struct ab_yaml_node *nod
   struct ab_suite_row *row = &suite->row[suite->rows++];
   const char *where = NULL;
   if (node->type != AB_YAML_MAP)
-    return wrong(suite->yaml, node, "a case is %s, expected a map of name, case or skip", ab_yaml_type_name(node->type));
+    return wrong(suite->yaml, node, "a case is %s, expected a map with name, and case or skip",
+                 ab_yaml_type_name(node->type));
   for (const struct ab_yaml_node *key = node + 1; key < next(node); key = next(key + 1))
     AB_TRY(set(row, &where, suite, key));
   AB_TRY(check_name(suite, node, row));
