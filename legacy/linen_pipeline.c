@@ -185,28 +185,48 @@ ab_status linen_observe_whole(const struct linen_pipeline *self, const char *nam
   return linen_observe(self->exec, name, phase, data, &batch, batch.emb);
 }
 
-/* Weights that backward finds where forward fetched them, when iterations are not rematerialised. */
+/* Rows of `kept`: fetched weights that are read again, one per repeat when all are gathered before the loop, one per
+ * iteration when iterations are not rematerialised. */
+static int kept_rows(const struct linen_pipeline *self) {
+  if (self->config->pipeline_fsdp_ag_once) return self->schedule.repeats;
+  return self->config->set_remat_policy_on_pipeline_iterations ? 0 : self->schedule.iterations;
+}
+
 static ab_status keep_weights(struct linen_pipeline *self) {
-  if (self->config->set_remat_policy_on_pipeline_iterations) return AB_OK;
-  size_t cells = (size_t)(self->schedule.stages * self->schedule.iterations);
+  size_t cells = (size_t)(self->schedule.stages * kept_rows(self));
+  if (cells == 0) return AB_OK;
   return ab_arena_take_zeroed(self->exec->book, &self->kept, cells * linen_stack_fetches(&self->layers),
                               sizeof *self->kept);
 }
 
-static ab_status get_current_stage_weights(struct linen_pipeline *self, int t, int s, bool backward) {
-  size_t cell = (size_t)t * (size_t)self->schedule.stages + (size_t)s;
+static ab_status bind_stage(struct linen_pipeline *self, int repeat, int s, int row, bool replay) {
+  size_t cell = (size_t)row * (size_t)self->schedule.stages + (size_t)s;
   struct linen_scope scope = self->layers_scope;
-  struct linen_door door = {
-      .mesh = self->exec->mesh, .repeat = self->cell[s].at.repeat, .stage = s, .replay = backward};
+  struct linen_door door = {.mesh = self->exec->mesh, .repeat = repeat, .stage = s, .replay = replay};
   if (self->kept) door.kept = &self->kept[cell * linen_stack_fetches(&self->layers)];
-  linen_select_stage(self, &scope, door.repeat, s);
+  linen_select_stage(self, &scope, repeat, s);
   return linen_stack_bind(&self->weights[s], &self->layers, &scope, &door);
+}
+
+static ab_status get_current_stage_weights(struct linen_pipeline *self, int t, int s, bool backward) {
+  int repeat = self->cell[s].at.repeat;
+  bool once = self->config->pipeline_fsdp_ag_once;
+  return bind_stage(self, repeat, s, once ? repeat : t, once || backward);
+}
+
+/* pipeline.py: all_gather_over_fsdp. All that stages will read, before the loop. */
+static ab_status all_gather_over_fsdp(struct linen_pipeline *self) {
+  const struct ab_mesh *mesh = self->exec->mesh;
+  for (int repeat = 0; repeat < self->schedule.repeats; repeat++)
+    for (int s = mesh->stage_begin; s < mesh->stage_end; s++) AB_TRY(bind_stage(self, repeat, s, repeat, false));
+  return AB_OK;
 }
 
 static ab_status iteration(void *ctx, int64_t t) { return linen_run_one_iteration(ctx, (int)t); }
 static ab_status iteration_vjp(void *ctx, int64_t t) { return linen_run_one_iteration_vjp(ctx, (int)t); }
 
 static ab_status scan_iterations(struct linen_pipeline *self) {
+  if (self->config->pipeline_fsdp_ag_once) AB_TRY(all_gather_over_fsdp(self));
   return linen_scan_call(iteration, self, self->schedule.iterations);
 }
 

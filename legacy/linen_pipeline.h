@@ -41,7 +41,8 @@ struct linen_pipeline {
   struct linen_weights *weights; /* [S] */
   struct linen_cell *cell;       /* [S] what each stage does in the current iteration */
   size_t count;                  /* A, elements */
-  const void **kept;             /* [T][S][fetches] weights kept for backward when iterations are not rematerialised */
+  const void **kept;             /* [T][S][fetches] weights kept for backward when iterations are not rematerialised;
+                                  * [R][S][fetches] with pipeline_fsdp_ag_once */
 
   /* one pass */
   struct linen_scope layers_scope, layers_cotangents;
