@@ -31,7 +31,7 @@ const struct ab_upstream_defect ab_upstream_defects[AB_DEFECT_COUNT] = {
     [AB_DEFECT_B13] = {"B13",
                        "the NNX circular engine rematerialises windows only under "
                        "set_remat_policy_on_pipeline_iterations; meant: always, as Linen does",
-                       "count", "NP: NNXCircularPipeline.__call__", not_yet},
+                       "count", "NP: NNXCircularPipeline.__call__", NULL},
     [AB_DEFECT_B14] = {"B14", "updates of a non-trainable variable in the pipeline are lost or refused", "value",
                        "NP: NNXPipeline.__call__", "no block has a non-trainable variable"},
     [AB_DEFECT_B15] = {"B15",
@@ -41,7 +41,7 @@ const struct ab_upstream_defect ab_upstream_defects[AB_DEFECT_COUNT] = {
     [AB_DEFECT_B20] = {"B20", "metrics sown in NNX pipelines with repeats vanish or fail", "value",
                        "NP: NNXCircularPipeline.__call__", no_metrics},
     [AB_DEFECT_B21] = {"B21", "metrics of layers are labelled by iteration, and balance losses include bubbles",
-                       "value", "MX: metric_logger.py: record_activation_metrics", no_metrics},
+                       "value", "MX: metric_logger, record_activation_metrics", no_metrics},
     [AB_DEFECT_B22] = {"B22", "a layer with a pole at zero makes NaN gradients in bubbles", "value",
                        "LP, NP: run_one_iteration",
                        "a switch of its own: ab_compute_bubbles=true runs layers in bubbles"},
@@ -56,7 +56,7 @@ const struct ab_upstream_defect ab_upstream_defects[AB_DEFECT_COUNT] = {
     [AB_DEFECT_B32] = {"B32", "a balance loss with repeats fails in the NNX pipeline and is 0 in the Linen one",
                        "value", "NP: NNXPipeline.__call__, LP: Pipeline", no_metrics},
     [AB_DEFECT_B33] = {"B33", "norm_topk_prob is ignored by NNX, and applied after the scaling factor by Linen",
-                       "value", "MX: layers/moe.py: RoutedMoE, deepseek branch", no_experts},
+                       "value", "MX: layers/moe, RoutedMoE, deepseek branch", no_experts},
     [AB_DEFECT_B34] = {"B34", "NNX shards layers_outside_pipeline over the stages and fails if they do not divide",
                        "failure", "ND: NNXDecoder", "layers outside the pipeline are not placed on stages here"},
 };
