@@ -2,21 +2,11 @@
 
 #include "upstream.h"
 
-static ab_status take_buffer(nnx_weight_buffer *out, const struct nnx_pipeline *p) {
-  size_t pointers = (size_t)p->schedule.num_stages * nnx_weight_leaves(p);
-  return ab_arena_take_zeroed(p->exec.book, out, pointers, sizeof **out);
-}
-
 static ab_status create_circular(struct nnx_pipeline *p, const struct ab_config *config) {
-  int repeats = p->schedule.num_repeats;
-  struct nnx_circular *c;
-  AB_TRY(ab_arena_take_zeroed(p->exec.book, &c, 1, sizeof *c));
-  c->prefetch_defect = ab_faithful(config, AB_DEFECT_B1);
-  AB_TRY(take_buffer(&c->initial, p));
-  AB_TRY(ab_arena_take_zeroed(p->exec.book, &c->prefetched, (size_t)repeats, sizeof *c->prefetched));
-  for (int k = 0; k < repeats; k++) AB_TRY(take_buffer(&c->prefetched[k], p));
-  p->circular = c;
-  return AB_OK;
+  AB_TRY(ab_arena_take_zeroed(p->exec.book, &p->circular, 1, sizeof *p->circular));
+  p->circular->prefetch_defect = ab_faithful(config, AB_DEFECT_B1);
+  AB_TRY(nnx_take_weight_buffers(p, &p->circular->initial, 1));
+  return nnx_take_gathered(p);
 }
 
 /* Iteration i of a window is iteration first + i of the pipeline. */
@@ -51,7 +41,7 @@ ab_status nnx_scan_window_pullback(struct nnx_run *run, int first, int length) {
 static ab_status run_window(void *ctx, int k) {
   struct nnx_run *run = ctx;
   int microbatches = run->pipeline->schedule.num_microbatches;
-  AB_TRY(nnx_bsw_all_gather(run, k));
+  nnx_bsw_all_gather(run, k);
   nnx_bsw_slide(run, k);
   return nnx_scan_window(run, k * microbatches, microbatches);
 }

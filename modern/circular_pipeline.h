@@ -11,9 +11,6 @@
 
 enum nnx_slot { NNX_W_CURR, NNX_W_NEXT, NNX_SLOTS };
 
-/* Per stage and leaf of a stage: where a buffer can be read. */
-typedef const void **nnx_weight_buffer;
-
 /* The window at hand. */
 struct nnx_bsw {
   int window;
@@ -24,17 +21,17 @@ struct nnx_bsw {
 };
 
 struct nnx_circular {
-  bool prefetch_defect;          /* upstream_faithful=B1 */
-  nnx_weight_buffer initial;     /* zeros: w_curr of window 0 */
-  nnx_weight_buffer *prefetched; /* [R] of each window; residuals: w_curr of the next, w_next too without remat */
+  bool prefetch_defect;      /* upstream_faithful=B1 */
+  nnx_weight_buffer initial; /* zeros: w_curr of window 0 */
   struct nnx_bsw bsw;
 };
 
 /* bsw.c. The repeat that the prefetch of window k brings to stage s: k; with upstream_faithful=B1 that of
  * iteration k M + 1. */
 int nnx_prefetch_repeat(const struct nnx_pipeline *pipeline, int window, int s);
-/* Every own stage's weights of window k, through the gather door, into its buffer. */
-ab_status nnx_bsw_all_gather(struct nnx_run *run, int window);
+/* Every own stage's weights of window k, through the gather door, into pipeline->gathered[k]. That is a residual as
+ * w_curr of the next window; as w_next of its own only without remat. */
+void nnx_bsw_all_gather(struct nnx_run *run, int window);
 /* Points the BSW at the buffers of a window. */
 void nnx_bsw_slide(struct nnx_run *run, int window);
 /* Zeros for w_curr of window 0. */

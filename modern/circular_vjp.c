@@ -52,7 +52,7 @@ static ab_status window_pullback(void *ctx, int k) {
   struct nnx_pipeline *p = run->pipeline;
   struct nnx_bsw *bsw = &p->circular->bsw;
   int microbatches = p->schedule.num_microbatches;
-  if (p->remat.remat_windows) AB_TRY(nnx_bsw_all_gather(run, k));
+  if (p->remat.remat_windows) nnx_bsw_all_gather(run, k);
   nnx_bsw_slide(run, k);
   AB_TRY(nnx_scan_window_pullback(run, k * microbatches, microbatches));
   nnx_vmap_stages(p->exec.mesh->stage_begin, p->exec.mesh->stage_end, p->exec.kernels->dry, prefetch_pullback, run);

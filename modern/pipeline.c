@@ -29,11 +29,6 @@ static ab_status stage_module(struct nnx_node **out, const struct nnx_pipeline *
   return p->schedule.num_repeats > 1 ? nnx_add_axis(*out, book, &p->repeat_axis) : AB_OK;
 }
 
-size_t nnx_weight_leaves(const struct nnx_pipeline *p) {
-  size_t params = (size_t)p->stack.block->param_count;
-  return p->stack.layout == NNX_SEQUENTIAL ? params * (size_t)p->stack.count : params;
-}
-
 static ab_status take_iteration(struct nnx_pipeline *p, struct nnx_iteration *iteration) {
   size_t stages = (size_t)p->schedule.num_stages;
   struct ab_arena *book = p->exec.book;
@@ -65,8 +60,13 @@ static ab_status find_block(const struct ab_block **out, const struct ab_config 
   return AB_FAIL(AB_ECONFIG, "decoder_block '%s' is not one that the NNX engine has", config->decoder_block);
 }
 
+static const struct nnx_pipeline_class *class_of(const struct ab_config *config) {
+  if (config->pipeline_fsdp_ag_per_repeat) return &nnx_circular_pipeline_class;
+  return config->pipeline_fsdp_ag_once ? &nnx_pipeline_ag_once_class : &nnx_pipeline_class;
+}
+
 static void describe(struct nnx_pipeline *p, const struct ab_config *config, const struct ab_block *block) {
-  p->class = config->pipeline_fsdp_ag_per_repeat ? &nnx_circular_pipeline_class : &nnx_pipeline_class;
+  p->class = class_of(config);
   p->schedule = nnx_schedule_of(config);
   p->compute_bubbles = config->compute_bubbles;
   p->scan_iterations = config->scan_pipeline_iterations;

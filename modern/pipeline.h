@@ -19,11 +19,14 @@ struct nnx_loop_state {
   void *circ_storage_mover; /* [S, A], circular storage only */
 };
 
+/* [S, leaves of a stage] where the gather door found the weights. */
+typedef const void **nnx_weight_buffer;
+
 /* Residuals of one iteration. */
 struct nnx_iteration {
   void *iteration_input;           /* [S, A], the checkpoint name of upstream */
   struct nnx_stack_residual *cell; /* [S] */
-  const void **weights;            /* without remat: [S, leaves] what the gather door returned */
+  nnx_weight_buffer weights;       /* when every cell fetches its own */
 };
 
 struct nnx_run;
@@ -39,11 +42,12 @@ struct nnx_pipeline_class {
   ab_status (*params)(struct nnx_state *out, struct nnx_run *run, int t, int s);
   ab_status (*dparams)(struct nnx_state *out, struct nnx_run *run, int t, int s);
 };
-extern const struct nnx_pipeline_class nnx_pipeline_class, nnx_circular_pipeline_class;
+extern const struct nnx_pipeline_class nnx_pipeline_class, nnx_pipeline_ag_once_class, nnx_circular_pipeline_class;
 
 struct nnx_pipeline {
   const struct nnx_pipeline_class *class;
   struct nnx_circular *circular; /* NULL in NNXPipeline */
+  nnx_weight_buffer *gathered;   /* [R] of each repeat, when all are fetched once, or of each window */
   struct ab_exec exec;
   struct nnx_schedule schedule;
   struct nnx_remat_policy remat;
@@ -112,8 +116,14 @@ ab_status nnx_gather_stage(struct nnx_state *out, const struct nnx_pipeline *pip
                            int repeat, int stage);
 /* Leaves of one stage's parameters. */
 size_t nnx_weight_leaves(const struct nnx_pipeline *pipeline);
-/* The variable's value is what the gather door found. */
-void nnx_read_at(struct nnx_variable *variable, const void *data);
+/* Zeroed, in exec->book; and pipeline->gathered. */
+ab_status nnx_take_weight_buffers(struct nnx_pipeline *pipeline, nnx_weight_buffer *out, int count);
+ab_status nnx_take_gathered(struct nnx_pipeline *pipeline);
+/* Weights of (repeat, s) through the gather door into row s of the buffer; and parameters that read there. */
+void nnx_all_gather_stage(nnx_weight_buffer buffer, const struct nnx_run *run, int repeat, int s);
+ab_status nnx_read_weights(struct nnx_state *out, const struct nnx_run *run, nnx_weight_buffer buffer, int s);
+/* The repeat whose state cell (t, s) reads, clamped in drain bubbles. */
+int nnx_repeat_of_cell(const struct nnx_pipeline *pipeline, int t, int s);
 /* Zeroed room for strided cotangents, and their way home. */
 ab_status nnx_start_accumulators(struct nnx_run *run);
 ab_status nnx_place_accumulators(struct nnx_run *run);

@@ -1,5 +1,3 @@
-#include <string.h>
-
 #include "observed.h"
 #include "pipeline.h"
 
@@ -14,40 +12,6 @@ ab_status nnx_gather_stage(struct nnx_state *out, const struct nnx_pipeline *p, 
   return nnx_index_axis(out, p->exec.book, &of_repeat, &p->stage_axis, stage);
 }
 
-/* Modules hold views, which are not const. */
-void nnx_read_at(struct nnx_variable *variable, const void *data) {
-  memcpy(&variable->value.data, &data, sizeof data);
-}
-
-/* Without remat the weights of the forward pass are residuals; with it the pullback fetches them again. */
-static void fetch_weights(struct nnx_run *run, struct nnx_state *params, int t, int repeat, int s) {
-  struct nnx_pipeline *p = run->pipeline;
-  const void **kept = p->iteration[t].weights;
-  if (kept) kept += (size_t)s * params->count;
-  for (size_t i = 0; i < params->count; i++) {
-    const struct ab_view *value = &params->leaf[i].variable.value;
-    const void *from = kept && run->pullback ? kept[i] : p->exec.mesh->ops->gather(p->exec.mesh, value->data,
-                                                                                  ab_view_count(value), repeat, s);
-    if (kept) kept[i] = from;
-    nnx_read_at(&params->leaf[i].variable, from);
-  }
-}
-
-static int clamped_repeat(const struct nnx_pipeline *p, int t, int s) {
-  return nnx_clamp_repeat(&p->schedule, nnx_get_microbatch_and_repeat_ids(&p->schedule, t, s).repeat);
-}
-
-static ab_status params_of_repeat(struct nnx_state *out, struct nnx_run *run, int t, int s) {
-  int repeat = clamped_repeat(run->pipeline, t, s);
-  AB_TRY(nnx_gather_stage(out, run->pipeline, &run->params, repeat, s));
-  fetch_weights(run, out, t, repeat, s);
-  return AB_OK;
-}
-
-static ab_status dparams_of_repeat(struct nnx_state *out, struct nnx_run *run, int t, int s) {
-  return nnx_gather_stage(out, run->pipeline, &run->dparams, clamped_repeat(run->pipeline, t, s), s);
-}
-
 static ab_status merge_stage(struct nnx_node **out, const struct nnx_run *run, const struct nnx_state *params,
                              const struct nnx_state *rest) {
   const struct nnx_state *states[] = {params, rest};
@@ -59,7 +23,7 @@ static ab_status get_current_repeat(struct nnx_run *run, int t, int s, struct nn
   struct nnx_pipeline *p = run->pipeline;
   struct nnx_stage_run *stage = &run->stage[s];
   struct nnx_state params, dparams, rest;
-  AB_TRY(nnx_gather_stage(&stage->slice, p, &run->carry, clamped_repeat(p, t, s), s));
+  AB_TRY(nnx_gather_stage(&stage->slice, p, &run->carry, nnx_repeat_of_cell(p, t, s), s));
   AB_TRY(nnx_state_detach(&rest, p->exec.book, &stage->slice));
   AB_TRY(p->class->params(&params, run, t, s));
   AB_TRY(merge_stage(&stage->module, run, &params, &rest));
@@ -207,32 +171,6 @@ static ab_status pullback_one_iteration(void *ctx, int t) {
 }
 
 const struct nnx_scan_body nnx_pipeline_iteration = {.forward = run_one_iteration, .pullback = pullback_one_iteration};
-
-/* Without remat, what the door returned to every cell. */
-static ab_status create_tables(struct nnx_pipeline *p, const struct ab_config *config) {
-  size_t pointers = (size_t)p->schedule.num_stages * nnx_weight_leaves(p);
-  (void)config;
-  for (int t = 0; t < p->schedule.iterations && !p->remat.remat_iterations; t++)
-    AB_TRY(ab_arena_take_zeroed(p->exec.book, &p->iteration[t].weights, pointers, sizeof(void *)));
-  return AB_OK;
-}
-
-static ab_status scan_iterations(struct nnx_run *run) {
-  const struct nnx_pipeline *p = run->pipeline;
-  return nnx_scan(&nnx_pipeline_iteration, run, p->schedule.iterations, p->exec.book);
-}
-
-static ab_status scan_iterations_pullback(struct nnx_run *run) {
-  const struct nnx_pipeline *p = run->pipeline;
-  return nnx_scan_pullback(&nnx_pipeline_iteration, run, p->schedule.iterations, p->exec.book);
-}
-
-const struct nnx_pipeline_class nnx_pipeline_class = {.name = "NNXPipeline",
-                                                      .create = create_tables,
-                                                      .forward = scan_iterations,
-                                                      .pullback = scan_iterations_pullback,
-                                                      .params = params_of_repeat,
-                                                      .dparams = dparams_of_repeat};
 
 static size_t accumulated_layers(const struct nnx_pipeline *p) {
   return (size_t)(p->schedule.num_repeats * p->schedule.num_stages * p->stack.count);

@@ -109,16 +109,18 @@ END_TEST
 /* layers/pipeline.py: create_nnx_pipeline. */
 START_TEST(test_class) {
   static const struct {
-    const char *name;
-    bool circular;
-  } cases[] = {{"p06_llama2", false}, {"p07_llama2", true}, {"p08_simple", true}, {"e03_simple", false}};
+    const char *name, *type;
+    const struct nnx_pipeline_class *class;
+  } cases[] = {{"p04_llama2", "NNXPipeline", &nnx_pipeline_class},
+               {"p06_llama2", "NNXPipeline", &nnx_pipeline_ag_once_class},
+               {"p07_llama2", "NNXCircularPipeline", &nnx_circular_pipeline_class},
+               {"p08_simple", "NNXCircularPipeline", &nnx_circular_pipeline_class}};
   struct reference_case c = reference_open_named(cases[_i].name);
   struct reference_side side;
   reference_pipeline_new(&side, &nnx_pipeline_ops, &ab_kernels_f32, c.config, NULL);
   const struct nnx_pipeline *pipeline = side.side.pipeline->pipeline;
-  ck_assert_int_eq(c.config->pipeline_fsdp_ag_per_repeat, cases[_i].circular);
-  ck_assert_ptr_eq(pipeline->class, cases[_i].circular ? &nnx_circular_pipeline_class : &nnx_pipeline_class);
-  ck_assert_str_eq(pipeline->class->name, cases[_i].circular ? "NNXCircularPipeline" : "NNXPipeline");
+  ck_assert_ptr_eq(pipeline->class, cases[_i].class);
+  ck_assert_str_eq(pipeline->class->name, cases[_i].type);
   reference_side_free(&side);
   reference_close(&c);
 }

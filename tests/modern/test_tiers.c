@@ -235,6 +235,31 @@ START_TEST(test_gathers) {
 }
 END_TEST
 
+static struct ab_config once_config(int i) {
+  struct ab_config config = rig_config(3, 6, i % 2 + 1, i / 2 + 1, i == 5 ? 2 : 1);
+  config.scan_layers_per_stage = i / 2 == 1;
+  config.set_remat_policy_on_pipeline_iterations = i != 4;
+  return config;
+}
+
+/* pipeline_fsdp_ag_once: all fetches before the loop, none in the backward pass, and NNXPipeline's bits. */
+START_TEST(test_ag_once) {
+  struct ab_config plain = once_config(_i), once = plain;
+  struct rig rig;
+  once.pipeline_fsdp_ag_once = true;
+  rig_new(&rig, &nnx_pipeline_ops, &ab_kernels_f32, &once, NULL);
+  int64_t leaves = ab_block_find(once.decoder_block)->param_count * once.num_pipeline_repeats;
+  if (!once.scan_layers_per_stage) leaves *= once.num_layers_per_pipeline_stage;
+  ck_ok(rig_forward(&rig));
+  for (int s = 0; s < 3; s++) ck_assert_int_eq(rig.s.mesh.by_stage[s].gathers, leaves);
+  ck_assert_int_eq(ab_mesh_ledger(&rig.s.mesh).gather_bytes, (int64_t)rig.weights * 4);
+  ck_ok(rig_backward(&rig));
+  for (int s = 0; s < 3; s++) ck_assert_int_eq(rig.s.mesh.by_stage[s].gathers, leaves);
+  rig_check_same("ag_once", rig_result_of(&rig, &once), run32(&plain));
+  rig_free(&rig);
+}
+END_TEST
+
 /* Everything that a run counts, and the loop state after every iteration, as one sum that knows their order. */
 struct trace {
   uint64_t sum;
@@ -331,6 +356,7 @@ int main(void) {
   tcase_add_loop_test(tc, test_step_repeats, 0, SHAPES);
   tcase_add_loop_test(tc, test_plan_is_exact, 0, SHAPES);
   tcase_add_loop_test(tc, test_gathers, 0, SHAPES);
+  tcase_add_loop_test(tc, test_ag_once, 0, 6);
   tcase_add_loop_test(tc, test_iterations_are_always_rematerialised, 0, SHAPES);
   suite_add_tcase(suite, tc);
   return ab_run_suite(suite);
