@@ -72,8 +72,8 @@ static double number_at(const struct ab_json *at, const char *const *key) {
   return NAN;
 }
 
-/* The manifest bounds the loss alone, not what follows from it: lm_loss is the loss, and a relative error of perplexity,
- * its exponential, is the loss times larger. */
+/* The manifest bounds the loss alone, not what follows from it: lm_loss is the loss, and a relative error of
+ * perplexity, its exponential, is the loss times larger. */
 static double from_manifest(const struct ab_bounds *b, enum ab_bounded what, const char *name) {
   if (what == AB_BOUND_METRIC && strcmp(name, "perplexity") == 0) return MOST;
   if (what == AB_BOUND_METRIC && strcmp(name, "lm_loss") == 0) name = "loss";

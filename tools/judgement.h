@@ -2,8 +2,8 @@
  * reports.
  *
  * Order: A alone (it keeps all values), then B and both oracles at the same time: B and the float32 oracle keep only
- * what differs from A; the float64 oracle differentiates every step at A's own parameters of that step. Exact routes have
- * one oracle, in their own arithmetic.
+ * what differs from A; the float64 oracle differentiates every step at A's own parameters of that step. Exact routes
+ * have one oracle, in their own arithmetic.
  */
 #pragma once
 

@@ -33,8 +33,9 @@ struct ab_side_result {
 ab_status ab_sides_run(struct ab_side_result *out, const struct ab_side_order *orders, size_t count);
 void ab_sides_free(struct ab_side_result *results, size_t count);
 
-/* What a process that computes gets beside our own environment: workers are the threads, so each calls a one-thread BLAS
- * of the core that suits this CPU, and idle workers do not spin beside another side. The user's own choice stands. */
+/* What a process that computes gets beside our own environment: workers are the threads, so each calls a one-thread
+ * BLAS of the core that suits this CPU, and idle workers do not spin beside another side. The user's own choice
+ * stands. */
 struct ab_side_environment {
   const char *entry[4]; /* NULL at the end; borrows from core: do not copy */
   char core[64];
