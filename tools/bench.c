@@ -130,6 +130,18 @@ static ab_status put_main(struct ab_json_writer *w, long rounds) {
   return AB_OK;
 }
 
+static ab_status put_suite(struct ab_json_writer *w) {
+  struct bench_suite measured;
+  AB_TRY(bench_suite_measure(&measured));
+  ab_json_put_object(w, "suite", false);
+  ab_json_put_string(w, "case", "golden/maxtext_pipeline.yml");
+  ab_json_put_int64(w, "cases", measured.cases);
+  ab_json_put_double(w, "seconds", measured.seconds);
+  ab_json_put_double(w, "processor_seconds", measured.processor_seconds);
+  ab_json_put_end(w);
+  return AB_OK;
+}
+
 /* "scan" takes in "scan/linen" and "scan/nnx". */
 static bool wanted(const char *only, const char *name) {
   size_t length = only ? strlen(only) : 0;
@@ -159,8 +171,10 @@ static ab_status measure(struct ab_json_writer *w, const struct asked *asked) {
   ab_json_put_string(w, "compiler", ab_compiler());
   for (const struct bench_case *c = bench_cases; c->name && !any; c++)
     if (wanted(asked->only, c->name)) any = c;
-  if (!any && strcmp(asked->only, "compare") != 0) AB_TRY(bench_case_find(&any, asked->only));
+  bool whole = wanted(asked->only, "compare") || wanted(asked->only, "suite");
+  if (!any && !whole) AB_TRY(bench_case_find(&any, asked->only));
   if (wanted(asked->only, "compare")) AB_TRY(put_main(w, asked->rounds));
+  if (wanted(asked->only, "suite")) AB_TRY(put_suite(w));
   AB_TRY(put_steps(w, asked));
   ab_json_put_end(w);
   return AB_OK;
@@ -191,6 +205,7 @@ static int step_main(const struct asked *asked) {
 
 static int list(void) {
   printf("%-22s %s\n", "compare", "the main comparison: both routes and the oracles, 15 steps");
+  printf("%-22s %s\n", "suite", "MaxText's pipeline tests: every case of golden/maxtext_pipeline.yml, once");
   for (const struct bench_case *c = bench_cases; c->name; c++) printf("%-22s %s: %s\n", c->name, c->route, c->what);
   return AB_EXIT_EQUAL;
 }
@@ -212,8 +227,7 @@ static ab_status parse(struct asked *a, struct ab_command_line *line, int argc, 
 static int act(int argc, char **argv) {
   struct asked a = {0};
   const struct ab_option option[] = {
-      {.name = "case", .argument = "NAME", .help = "this case alone, or these (\"scan\"); \"compare\" is the comparison",
-       .text = &a.only},
+      {.name = "case", .argument = "NAME", .help = "this case alone, or these (\"scan\")", .text = &a.only},
       {.name = "rounds", .argument = "N", .help = "rounds per case (default 3)", .number = &a.rounds},
       {.name = "quick", .help = "one round", .flag = &a.quick},
       {.name = "list", .help = "name every case and exit", .flag = &a.list},

@@ -7,6 +7,8 @@
 #include <time.h>
 
 #include "bench_cases.h"
+#include "mem.h"
+#include "suite.h"
 
 static double wall(void) {
   struct timespec now;
@@ -72,4 +74,30 @@ ab_status bench_compare_measure(struct bench_compare *out, long rounds) {
   qsort(out->seconds, (size_t)rounds, sizeof *out->seconds, ascending);
   qsort(out->processor_seconds, (size_t)rounds, sizeof *out->processor_seconds, ascending);
   return AB_OK;
+}
+
+static ab_status run_suite(struct bench_suite *out, const struct ab_suite *suite) {
+  struct ab_suite_result *results;
+  struct ab_request plain = {0};
+  double begin = wall(), used = processor();
+  AB_TRY(ab_mem_new(&results, suite->rows, sizeof *results));
+  ab_status status = ab_suite_run_rows(results, suite, &plain);
+  enum ab_exit exit = ab_suite_exit(suite, results);
+  ab_suite_results_free(results, suite->rows);
+  AB_TRY(status);
+  *out = (struct bench_suite){.seconds = wall() - begin, .processor_seconds = processor() - used};
+  for (size_t i = 0; i < suite->rows; i++) out->cases += !suite->row[i].skip;
+  if (exit == AB_EXIT_EQUAL) return AB_OK;
+  return AB_FAIL(AB_EMISMATCH, "the suite ends with '%s'; expected equal: run ab_compare --suite %s",
+                 ab_exit_reason(exit), suite->path);
+}
+
+ab_status bench_suite_measure(struct bench_suite *out) {
+  char path[4096];
+  struct ab_suite suite;
+  AB_TRY(bench_config_path(path, sizeof path, "../golden/maxtext_pipeline.yml"));
+  AB_TRY(ab_suite_read(&suite, path));
+  ab_status status = run_suite(out, &suite);
+  ab_suite_free(&suite);
+  return status;
 }

@@ -1,4 +1,4 @@
-/* The whole main comparison, as ab_compare runs it. */
+/* The whole main comparison and the suite of MaxText's pipeline tests, as ab_compare runs them. */
 #pragma once
 
 #include "judgement.h"
@@ -21,3 +21,11 @@ struct bench_compare {
 /* Rounds of the comparison of configs/main.yml; AB_EMISMATCH when one of them is not equal: then there is nothing to
  * measure. */
 ab_status bench_compare_measure(struct bench_compare *out, long rounds);
+
+struct bench_suite {
+  int64_t cases; /* that ran */
+  double seconds, processor_seconds;
+};
+
+/* golden/maxtext_pipeline.yml once; AB_EMISMATCH when it is not equal. */
+ab_status bench_suite_measure(struct bench_suite *out);

@@ -113,6 +113,16 @@ static ab_status run_rows(struct ab_json_writer *w, const struct ab_request *req
   return AB_OK;
 }
 
+ab_status ab_suite_run_rows(struct ab_suite_result *results, const struct ab_suite *suite,
+                            const struct ab_request *request) {
+  return run_rows(NULL, request, suite, results);
+}
+
+void ab_suite_results_free(struct ab_suite_result *results, size_t rows) {
+  for (size_t i = 0; results && i < rows; i++) ab_mem_free(results[i].text);
+  ab_mem_free(results);
+}
+
 static void put_begin(struct ab_json_writer *w, const struct ab_suite *suite) {
   ab_json_put_object(w, NULL, false);
   ab_json_put_string(w, "schema", schema);
@@ -153,9 +163,8 @@ ab_status ab_suite_run(int *code, const struct ab_request *request) {
   ab_status status = ab_mem_new(&results, suite.rows, sizeof *results);
   if (status == AB_OK && request->json) status = ab_json_writer_new(&w);
   if (status == AB_OK) status = run_all(code, w, request, &suite, results);
-  for (size_t i = 0; results && i < suite.rows; i++) ab_mem_free(results[i].text);
   ab_json_writer_free(w);
-  ab_mem_free(results);
+  ab_suite_results_free(results, suite.rows);
   ab_suite_free(&suite);
   return status;
 }

@@ -83,6 +83,12 @@ void ab_suite_judge(struct ab_suite_result *out, const struct ab_judgement *j);
 enum ab_exit ab_suite_exit(const struct ab_suite *suite, const struct ab_suite_result *results);
 void ab_suite_print(FILE *out, const struct ab_suite *suite, const struct ab_suite_result *results);
 
+/* Runs every row that is not skipped, with the command line's numerics, timeout and routes. results: zeroed, one per
+ * row; freed with their texts by ab_suite_results_free. */
+ab_status ab_suite_run_rows(struct ab_suite_result *results, const struct ab_suite *suite,
+                            const struct ab_request *request);
+void ab_suite_results_free(struct ab_suite_result *results, size_t rows);
+
 /* Runs request->suite, prints the matrix (stdout, unless the JSON goes there), writes `abpipe-suite/1` to
  * request->json. *code is the exit code; a failure is exit 2. */
 ab_status ab_suite_run(int *code, const struct ab_request *request);
