@@ -7,8 +7,8 @@ import json
 
 from e2e import EQUAL, REFERENCE, ROOT, cases, check, expect, main, run
 
-SKIPPED_AT_MOST = 36
-NOW = 'main-job'
+SKIPPED_AT_MOST = 19
+NOW = ('main-job', 'circular')
 
 rows = json.loads((REFERENCE / 'manifest.json').read_text())['cases']
 lines = [line for line in (ROOT / 'tests/skipped.txt').read_text().splitlines() if line and line[0] != '#']
@@ -35,7 +35,7 @@ def later(row):
 
 
 def skips_are_those_of_later_work():
-    allowed = {row['case'] for row in rows if row['issue'] != NOW}
+    allowed = {row['case'] for row in rows if row['issue'] not in NOW}
     check(set(skipped) <= allowed, f'tests/skipped.txt skips {sorted(set(skipped) - allowed)}')
     check(len(lines) == len(skipped), 'tests/skipped.txt names a case twice')
     check(all(reason.strip() for reason in skipped.values()), 'a case is skipped without a reason')
