@@ -1,5 +1,5 @@
-/* Hand faults: each is a table of kernels, a mesh door, a loader or an observer that does one thing wrong, put between a
- * side and the world without touching an engine.
+/* Hand faults: each is a table of kernels, a mesh door, a loader or an observer that does one thing wrong, put between
+ * a side and the world without touching an engine.
  *
  * | name                  | what is wrong                                                                          |
  * |-----------------------|----------------------------------------------------------------------------------------|

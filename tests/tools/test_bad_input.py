@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Bad input, each in one way: the exit code, and a sentence that names what is wrong.
 
-How the table of exit codes is read: the inputs of a run are config.yml, meta.json, params and batch, so whatever is wrong
-with them is a mistake of who runs it (2). The results it is compared with are expected.json, which is asked for as a golden
-is (4: missing, malformed, newer), and the tensors of grads, outputs, params_step1 and params_final: damaged files are a bad
-golden (4), other names, shapes or types than the run's cannot be compared (5). A NaN in results is data: it equals nothing
-(1).
+How the table of exit codes is read: the inputs of a run are config.yml, meta.json, params and batch, so whatever is
+wrong with them is a mistake of who runs it (2). The results it is compared with are expected.json, which is asked for
+as a golden is (4: missing, malformed, newer), and the tensors of grads, outputs, params_step1 and params_final: damaged
+files are a bad golden (4), other names, shapes or types than the run's cannot be compared (5). A NaN in results is
+data: it equals nothing (1).
 """
 import json
 import os
@@ -100,6 +100,10 @@ def write(name, text):
     return lambda target: (target / name).write_text(text)
 
 
+def replace(name, old, new):
+    return lambda target: (target / name).write_text((target / name).read_text().replace(old, new))
+
+
 def tensors(name, change):
     return lambda target: change_tensors(target / name, change)
 
@@ -175,15 +179,16 @@ def weights_and_batch_that_do_not_fit_the_config():
          ["'inputs'", '[4, 24, 16]', '[8, 12, 16]']),
         ('no positions', tensors('batch.safetensors', drop('positions')), USAGE, ["'positions'"]),
         ('positions of another type', tensors('batch.safetensors', retype('positions')), USAGE, ["'positions'"]),
-        ('another config', lambda t: (t / 'config.yml').write_text(
-            (t / 'config.yml').read_text().replace('base_emb_dim: 16', 'base_emb_dim: 32')), USAGE, ['params.safetensors']),
+        ('another config', replace('config.yml', 'base_emb_dim: 16', 'base_emb_dim: 32'), USAGE,
+         ['params.safetensors']),
     ])
     bundles(TRAIN, [
         ('a batch of fewer rows', tensors('batch.safetensors', reshape('inputs', [4, 2, 32])), USAGE, ["'inputs'"]),
         ('an unknown weight', tensors('params.safetensors', add('decoder/bias')), USAGE, ['decoder/bias']),
         ('a token outside the vocabulary', tensors('batch.safetensors', put_int('inputs', 5, 96)), USAGE,
          ["'inputs'", '96', '[0, 0, 5]']),
-        ('a negative token', tensors('batch.safetensors', put_int('targets', 17, -1)), USAGE, ["'targets'", '[0, 1, 1]']),
+        ('a negative token', tensors('batch.safetensors', put_int('targets', 17, -1)), USAGE,
+         ["'targets'", '[0, 1, 1]']),
     ])
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Every case of the manifest passes on both routes, but for those of later work.
 
-../skipped.txt holds one line for each of these: `case: reason`. Their number may only fall, and one that passes must go.
+../skipped.txt holds one line for each of these: `case: reason`. Their number may only fall; one that passes must go.
 """
 import json
 
