@@ -6,6 +6,8 @@
 #include <float.h>
 
 #include "lanes.h"
+#include "spread.h"
+#include "work.h"
 
 /* Replaces, not adds to, the logits that are not allowed: a row with nothing allowed becomes uniform. */
 static const real masked_logit = (real)(-0.7 * (double)FLT_MAX);
@@ -31,6 +33,20 @@ static struct head head_at(const real *q, const real *k, const real *v, const in
                        .head_dim = d->head_dim,
                        .q_stride = q_stride,
                        .k_stride = k_stride};
+}
+
+/* The worker's own tiles, inside the loops below. */
+static real *tiles_of(void *work, const struct ab_attention_dims *dims) {
+#ifdef _OPENMP
+  return (real *)work + (size_t)omp_get_thread_num() * ab_attention_tiles(dims);
+#else
+  (void)dims;
+  return work;
+#endif
+}
+
+static inline bool worth_spreading(int64_t heads, const struct ab_attention_dims *dims) {
+  return heads > 1 && may_spread(pieces_of((size_t)(heads * dims->length * dims->length), SPREAD_ELEMENTS));
 }
 
 /* tile[L,L] = x[L,D] y[L,D]^T */
@@ -86,13 +102,14 @@ static void attend(real *out, real *row_max, real *row_sum, real *tile, const st
 void KERNEL(attention)(void *out_, void *row_max, void *row_sum, const void *q, const void *k, const void *v,
                        const int32_t *segment_ids, void *work, const struct ab_attention_dims *dims) {
   real *out = out_;
-  for (int64_t row = 0; row < dims->rows; row++)
-    for (int64_t h = 0; h < dims->heads; h++) {
-      struct head head = head_at(q, k, v, segment_ids, row, h, dims);
-      int64_t at = (row * dims->heads + h) * dims->length;
-      attend(out + (row * dims->length * dims->heads + h) * dims->head_dim, (real *)row_max + at,
-             (real *)row_sum + at, work, &head);
-    }
+  int64_t heads = dims->rows * dims->heads;
+#pragma omp parallel for schedule(static) num_threads(AB_ATTENTION_WORKERS) if (worth_spreading(heads, dims))
+  for (int64_t i = 0; i < heads; i++) {
+    int64_t row = i / dims->heads, h = i % dims->heads;
+    struct head head = head_at(q, k, v, segment_ids, row, h, dims);
+    attend(out + (row * dims->length * dims->heads + h) * dims->head_dim, (real *)row_max + i * dims->length,
+           (real *)row_sum + i * dims->length, tiles_of(work, dims), &head);
+  }
 }
 
 /* dw = p (dp - pull) where allowed, exactly zero elsewhere; dp in place. */
@@ -133,19 +150,32 @@ static void attend_back(real *dq, real *dk, real *dv, const real *dout, const re
   tile_times(dk, h->k_stride, dw, true, h->q, h->q_stride, accumulate, h);
 }
 
+/* What backward reads and writes of a whole batch. */
+struct backward {
+  real *dq, *dk, *dv;
+  const real *dout, *row_max, *row_sum, *out, *q, *k, *v;
+  const int32_t *segment_ids;
+  const struct ab_attention_dims *dims;
+};
+
+/* All query heads of kv head g of the batch, in their order: they add up in dk and dv. */
+static void group_back(const struct backward *b, int64_t g, real *p) {
+  const struct ab_attention_dims *d = b->dims;
+  int64_t group = d->heads / d->kv_heads;
+  real *dw = p + d->length * d->length;
+  for (int64_t i = g * group; i < (g + 1) * group; i++) {
+    struct head head = head_at(b->q, b->k, b->v, b->segment_ids, i / d->heads, i % d->heads, d);
+    int64_t at = head.q - b->q, kv_at = head.k - b->k, statistics = i * d->length;
+    attend_back_tile(p, dw, b->dout + at, b->out + at, b->row_max + statistics, b->row_sum + statistics, &head);
+    attend_back(b->dq + at, b->dk + kv_at, b->dv + kv_at, b->dout + at, p, dw, i % group != 0, &head);
+  }
+}
+
 void KERNEL(attention_input)(void *dq, void *dk, void *dv, const void *dout, const void *row_max, const void *row_sum,
                              const void *out, const void *q, const void *k, const void *v, const int32_t *segment_ids,
                              void *work, const struct ab_attention_dims *dims) {
-  real *p = work, *dw = p + dims->length * dims->length;
-  for (int64_t row = 0; row < dims->rows; row++)
-    for (int64_t h = 0; h < dims->heads; h++) {
-      struct head head = head_at(q, k, v, segment_ids, row, h, dims);
-      int64_t at = head.q - (const real *)q, kv_at = head.k - (const real *)k;
-      int64_t statistics = (row * dims->heads + h) * dims->length;
-      const real *dout_head = (const real *)dout + at;
-      attend_back_tile(p, dw, dout_head, (const real *)out + at, (const real *)row_max + statistics,
-                       (const real *)row_sum + statistics, &head);
-      attend_back((real *)dq + at, (real *)dk + kv_at, (real *)dv + kv_at, dout_head, p, dw,
-                  h % (dims->heads / dims->kv_heads) != 0, &head);
-    }
+  struct backward b = {dq, dk, dv, dout, row_max, row_sum, out, q, k, v, segment_ids, dims};
+  int64_t groups = dims->rows * dims->kv_heads;
+#pragma omp parallel for schedule(static) num_threads(AB_ATTENTION_WORKERS) if (worth_spreading(groups, dims))
+  for (int64_t g = 0; g < groups; g++) group_back(&b, g, tiles_of(work, dims));
 }

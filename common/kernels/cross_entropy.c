@@ -2,6 +2,7 @@
 #include "instance.h"
 
 #include "lanes.h"
+#include "spread.h"
 
 enum { PIECE = 64 * LANES }; /* elements whose exponentials are held at once */
 
@@ -19,18 +20,21 @@ HOT static real exp_sum(const real *restrict x, real max, size_t n) {
 
 static bool known(int32_t target, const struct ab_loss_dims *dims) { return target >= 0 && target < dims->vocab; }
 
-HOT void KERNEL(cross_entropy)(void *xent_, void *z_, void *row_max_, void *row_sum_, const void *logits_,
+HOT static void max_and_sum(real *max, real *sum, const real *x, size_t n) {
+  *max = lanes_max(x, n);
+  *sum = exp_sum(x, *max, n);
+}
+
+void KERNEL(cross_entropy)(void *xent_, void *z_, void *row_max_, void *row_sum_, const void *logits,
                            const int32_t *targets, const struct ab_loss_dims *dims) {
   real *xent = xent_, *z = z_, *row_max = row_max_, *row_sum = row_sum_;
-  const real *x = logits_;
-  for (int64_t t = 0; t < dims->tokens; t++, x += dims->vocab) {
-    real max = lanes_max(x, (size_t)dims->vocab);
-    real sum = exp_sum(x, max, (size_t)dims->vocab);
-    real log_sum = REAL_LOG(sum), log_z = log_sum + max;
+#pragma omp parallel for schedule(static) if (may_spread(dims->tokens / SPREAD_TOKENS))
+  for (int64_t t = 0; t < dims->tokens; t++) {
+    const real *x = (const real *)logits + t * dims->vocab;
+    max_and_sum(&row_max[t], &row_sum[t], x, (size_t)dims->vocab);
+    real log_sum = REAL_LOG(row_sum[t]), log_z = log_sum + row_max[t];
     z[t] = (real)dims->z_loss_multiplier * (log_z * log_z);
-    xent[t] = (known(targets[t], dims) ? log_sum - (x[targets[t]] - max) : 0) + z[t];
-    row_max[t] = max;
-    row_sum[t] = sum;
+    xent[t] = (known(targets[t], dims) ? log_sum - (x[targets[t]] - row_max[t]) : 0) + z[t];
   }
 }
 
@@ -49,6 +53,7 @@ void KERNEL(cross_entropy_input)(void *dlogits_, const void *g_, const void *row
                                  const void *logits_, const int32_t *targets, const struct ab_loss_dims *dims) {
   real *dlogits = dlogits_;
   const real *g = g_, *row_max = row_max_, *row_sum = row_sum_, *logits = logits_;
+#pragma omp parallel for schedule(static) if (may_spread(dims->tokens / SPREAD_TOKENS))
   for (int64_t t = 0; t < dims->tokens; t++)
     cross_entropy_row(dlogits + t * dims->vocab, g[t], row_max[t], row_sum[t], logits + t * dims->vocab, targets[t],
                       dims);

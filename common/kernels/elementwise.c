@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "lanes.h"
+#include "spread.h"
 
 /* Every float32 is a float and a double. */
 size_t KERNEL(from_f32)(void *y_, const float *x, size_t n) {
@@ -12,20 +13,31 @@ size_t KERNEL(from_f32)(void *y_, const float *x, size_t n) {
   return n;
 }
 
-void KERNEL(zero)(void *y, size_t n) { memset(y, 0, n * sizeof(real)); }
+void KERNEL(zero)(void *y_, size_t n) {
+  real *y = y_;
+  FOR_PIECES(n, SPREAD_ELEMENTS, memset(y + at, 0, count * sizeof(real)));
+}
 
-void KERNEL(copy)(void *y, const void *x, size_t n) { memcpy(y, x, n * sizeof(real)); }
+void KERNEL(copy)(void *y_, const void *x_, size_t n) {
+  real *y = y_;
+  const real *x = x_;
+  FOR_PIECES(n, SPREAD_ELEMENTS, memcpy(y + at, x + at, count * sizeof(real)));
+}
 
 void KERNEL(fill)(void *y_, double value, size_t n) {
   real *y = y_, v = (real)value;
   for (size_t i = 0; i < n; i++) y[i] = v;
 }
 
-HOT void KERNEL(add)(void *y_, const void *a_, const void *b_, size_t n) {
-  real *y = y_;
-  const real *a = a_, *b = b_;
+HOT static void add_piece(real *y, const real *a, const real *b, size_t n) {
 #pragma omp simd
   for (size_t i = 0; i < n; i++) y[i] = a[i] + b[i];
+}
+
+void KERNEL(add)(void *y_, const void *a_, const void *b_, size_t n) {
+  real *y = y_;
+  const real *a = a_, *b = b_;
+  FOR_PIECES(n, SPREAD_ELEMENTS, add_piece(y + at, a + at, b + at, count));
 }
 
 HOT void KERNEL(subtract)(void *y_, const void *a_, const void *b_, size_t n) {

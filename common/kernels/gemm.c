@@ -1,18 +1,7 @@
 /* The gemm door: fixed output blocks, one block call each, spread over threads outside parallel regions. */
 #include "instance.h"
 
-#ifdef _OPENMP
-#include <omp.h>
-#endif
-
-static bool may_spread(int64_t blocks) {
-#ifdef _OPENMP
-  return blocks > 1 && !omp_in_parallel();
-#else
-  (void)blocks;
-  return false;
-#endif
-}
+#include "spread.h"
 
 static void block_at(real *c, const real *a, const real *b, const struct ab_gemm *d, int64_t row, int64_t col) {
   struct ab_gemm block = *d;

@@ -5,8 +5,8 @@
  * overwritten, gradients of weights are accumulated (+=) onto what is there. Kernels never allocate, never fail, hold
  * no policy. Outputs do not overlap inputs unless said.
  *
- * Same bits for any number of threads: a kernel is serial, except that `gemm` called outside a parallel region may
- * spread its fixed output blocks over threads. Vector reductions use a fixed number of lanes and a fixed tree; sums
+ * Same bits for any number of threads: inside a parallel region a kernel is serial; outside one it may spread fixed
+ * pieces of its outputs over threads (spread.h). Vector reductions use a fixed number of lanes and a fixed tree; sums
  * over tokens and leaves run in double, in fixed order, and are rounded once.
  *
  * T = tokens = rows x length (rows b of a microbatch, sequence length L), E = emb, H query heads, K kv heads, D

@@ -1,9 +1,10 @@
 /* Optimizer updates and gradient clipping. optax: adamw, sgd, clip_by_global_norm. */
 #include "instance.h"
 
-HOT void KERNEL(adamw)(void *p_, void *mu_, void *nu_, const void *g_, const struct ab_adamw *rule, size_t n) {
-  real *restrict p = p_, *restrict mu = mu_, *restrict nu = nu_;
-  const real *restrict g = g_;
+#include "spread.h"
+
+HOT static void adamw_piece(real *restrict p, real *restrict mu, real *restrict nu, const real *restrict g,
+                            const struct ab_adamw *rule, size_t n) {
   const real b1 = (real)rule->b1, b2 = (real)rule->b2, c1 = (real)(1.0 - rule->b1), c2 = (real)(1.0 - rule->b2);
   const real epsilon = (real)rule->epsilon, root = (real)rule->epsilon_root, decay = (real)rule->weight_decay;
   const real rate = -(real)rule->learning_rate, k1 = (real)rule->correction1, k2 = (real)rule->correction2;
@@ -15,6 +16,12 @@ HOT void KERNEL(adamw)(void *p_, void *mu_, void *nu_, const void *g_, const str
   }
 }
 
+void KERNEL(adamw)(void *p_, void *mu_, void *nu_, const void *g_, const struct ab_adamw *rule, size_t n) {
+  real *p = p_, *mu = mu_, *nu = nu_;
+  const real *g = g_;
+  FOR_PIECES(n, SPREAD_ELEMENTS, adamw_piece(p + at, mu + at, nu + at, g + at, rule, count));
+}
+
 HOT void KERNEL(sgd)(void *p_, const void *g_, double learning_rate, size_t n) {
   real *restrict p = p_;
   const real *restrict g = g_;
@@ -22,8 +29,11 @@ HOT void KERNEL(sgd)(void *p_, const void *g_, double learning_rate, size_t n) {
   for (size_t i = 0; i < n; i++) p[i] = p[i] + rate * g[i];
 }
 
-HOT void KERNEL(clip)(void *g_, double norm, double threshold, size_t n) {
-  real *g = g_;
-  const real divisor = (real)norm, factor = (real)threshold;
+HOT static void clip_piece(real *g, real divisor, real factor, size_t n) {
   for (size_t i = 0; i < n; i++) g[i] = g[i] / divisor * factor;
+}
+
+void KERNEL(clip)(void *g_, double norm, double threshold, size_t n) {
+  real *g = g_;
+  FOR_PIECES(n, SPREAD_ELEMENTS, clip_piece(g + at, (real)norm, (real)threshold, count));
 }

@@ -1,6 +1,8 @@
 /* Rotary position embedding, half-split layout. MaxText layers/embeddings.py: RotaryEmbedding. */
 #include "instance.h"
 
+#include "spread.h"
+
 static real timescale(int64_t j, const struct ab_rope_dims *dims) {
   real fraction = (real)(2 * j) / (real)dims->head_dim;
   real ratio = (real)dims->max_timescale / (real)dims->min_timescale;
@@ -22,8 +24,9 @@ void KERNEL(rope_table)(void *table_, const int32_t *positions, const struct ab_
 }
 
 /* Rotates every pair by the table's angle times `direction`, 1 or -1. y may be x. */
-HOT static void rotate(real *y, const real *table, const real *x, real direction, const struct ab_rope_dims *dims) {
-  int64_t half = dims->head_dim / 2, rows = dims->tokens * dims->heads;
+HOT static void rotate_tokens(real *y, const real *table, const real *x, real direction, size_t tokens,
+                              const struct ab_rope_dims *dims) {
+  int64_t half = dims->head_dim / 2, rows = (int64_t)tokens * dims->heads;
   for (int64_t row = 0; row < rows; row++, x += dims->head_dim, y += dims->head_dim) {
     const real *sine = table + row / dims->heads * dims->head_dim, *cosine = sine + half;
 #pragma omp simd
@@ -33,6 +36,13 @@ HOT static void rotate(real *y, const real *table, const real *x, real direction
       y[j + half] = x2 * cosine[j] + x1 * s;
     }
   }
+}
+
+static void rotate(real *y, const real *table, const real *x, real direction, const struct ab_rope_dims *dims) {
+  size_t width = (size_t)(dims->heads * dims->head_dim), head_dim = (size_t)dims->head_dim;
+  size_t tokens = (size_t)dims->tokens;
+  FOR_PIECES(tokens, SPREAD_TOKENS,
+             rotate_tokens(y + at * width, table + at * head_dim, x + at * width, direction, count, dims));
 }
 
 void KERNEL(rope)(void *y, const void *table, const void *x, const struct ab_rope_dims *dims) {
