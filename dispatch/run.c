@@ -91,6 +91,7 @@ static ab_status count_doors(struct running *r) {
   AB_TRY(ab_probe_count(probe, "ring/bytes", &whole, &nowhere, ledger.ring_bytes));
   AB_TRY(ab_probe_count(probe, "gather/calls", &whole, &nowhere, ledger.gathers));
   AB_TRY(ab_probe_count(probe, "gather/bytes", &whole, &nowhere, ledger.gather_bytes));
+  if (ledger.reshard_bytes) AB_TRY(ab_probe_count(probe, "reshard/bytes", &whole, &nowhere, ledger.reshard_bytes));
   ab_mesh_reset(&r->mesh);
   return AB_OK;
 }

@@ -2,6 +2,7 @@
 
 #include "mem.h"
 #include "observed.h"
+#include "upstream.h"
 
 /* nn.vmap over stages below nn.vmap over repeats, both at axis 0. */
 ab_status linen_pipeline_lift(const struct linen_module *module, struct linen_scope *scope) {
@@ -22,6 +23,9 @@ static ab_status adopt_stage(struct linen_pipeline *self) {
                                         .place = self->class->place};
   struct linen_module *owner = &self->base;
   if (k > 1 && config->scan_layers_per_stage) {
+    if (ab_faithful(config, AB_DEFECT_B31))
+      return AB_FAIL(AB_ECONFIG, "key 'scan_layers_per_stage' is true, expected false: with upstream_faithful=B31 the "
+                     "scanned layers of a Linen stage lack their model_mode, as MaxText's do");
     options.kind = LINEN_SCANNED;
     options.name = "layers_per_stage";
     if (self->base.parent) owner = self->base.parent;

@@ -48,6 +48,7 @@ struct nnx_pipeline {
   const struct nnx_pipeline_class *class;
   struct nnx_circular *circular; /* NULL in NNXPipeline */
   nnx_weight_buffer *gathered;   /* [R] of each repeat, when all are fetched once, or of each window */
+  bool misplaced;                /* upstream_faithful=B7, when all are fetched once */
   struct ab_exec exec;
   struct nnx_schedule schedule;
   struct nnx_remat_policy remat;

@@ -1,6 +1,7 @@
 #include <string.h>
 
 #include "pipeline.h"
+#include "upstream.h"
 
 /* Weights through the gather door, and the two ways of NNXPipeline to fetch them: for every cell as it comes, or all of
  * them before the loop (pipeline_fsdp_ag_once). Cotangents go straight to the parameters' in both. */
@@ -90,8 +91,18 @@ const struct nnx_pipeline_class nnx_pipeline_class = {.name = "NNXPipeline",
                                                       .dparams = dparams_of_cell};
 
 static ab_status create_once(struct nnx_pipeline *p, const struct ab_config *config) {
-  (void)config;
+  p->misplaced = p->schedule.num_repeats > 1 && ab_faithful(config, AB_DEFECT_B7);
   return nnx_take_gathered(p);
+}
+
+/* The sharding has lost its leading axis, so that it spreads repeats over stages: weights go there and come back to be
+ * used; so do their gradients. */
+static void reshard_misplaced(const struct nnx_pipeline *p) {
+  const struct nnx_schedule *schedule = &p->schedule;
+  size_t others = (size_t)schedule->num_stages - 1, stage = (size_t)p->stack.count * nnx_stack_elements(&p->stack);
+  size_t held = (size_t)((schedule->num_repeats + schedule->num_stages - 1) / schedule->num_stages);
+  for (int s = p->exec.mesh->stage_begin; p->misplaced && s < p->exec.mesh->stage_end; s++)
+    p->exec.mesh->ops->reshard(p->exec.mesh, 2 * others * held * stage, s);
 }
 
 /* NNXPipeline.all_gather_over_fsdp. */
@@ -100,7 +111,14 @@ static ab_status all_gather_and_scan(struct nnx_run *run) {
   for (int repeat = 0; repeat < p->schedule.num_repeats; repeat++)
     for (int s = p->exec.mesh->stage_begin; s < p->exec.mesh->stage_end; s++)
       nnx_all_gather_stage(p->gathered[repeat], run, repeat, s);
+  reshard_misplaced(p);
   return scan_iterations(run);
+}
+
+static ab_status scan_pullback_and_place(struct nnx_run *run) {
+  AB_TRY(scan_iterations_pullback(run));
+  reshard_misplaced(run->pipeline);
+  return AB_OK;
 }
 
 static ab_status params_of_once(struct nnx_state *out, struct nnx_run *run, int t, int s) {
@@ -111,6 +129,6 @@ static ab_status params_of_once(struct nnx_state *out, struct nnx_run *run, int 
 const struct nnx_pipeline_class nnx_pipeline_ag_once_class = {.name = "NNXPipeline",
                                                               .create = create_once,
                                                               .forward = all_gather_and_scan,
-                                                              .pullback = scan_iterations_pullback,
+                                                              .pullback = scan_pullback_and_place,
                                                               .params = params_of_once,
                                                               .dparams = dparams_of_cell};

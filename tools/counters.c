@@ -63,13 +63,25 @@ static int64_t fetches(const struct ab_config *config, enum ab_family family) {
   return kept ? repeats : 2 * repeats;
 }
 
+/* Bytes that B7 moves, for each that came through the gather door once: (S - 1) ceil(R / S) of R, four times. */
+static ab_status check_reshards(const struct ab_recording *recording, const struct ab_config *config,
+                                enum ab_family family) {
+  int64_t stages = config->num_stages, repeats = config->num_pipeline_repeats, expected = 0;
+  bool once = config->pipeline_fsdp_ag_once && !config->pipeline_fsdp_ag_per_repeat;
+  if (once && family == AB_FAMILY_NNX && repeats > 1 && ab_faithful(config, AB_DEFECT_B7))
+    expected = 4 * (stages - 1) * ((repeats + stages - 1) / stages) * total(recording, "gather/bytes", NULL) / repeats;
+  int64_t found = total(recording, "reshard/bytes", NULL);
+  return found == expected ? AB_OK : wrong_count(recording, "bytes on other stages than their own", found, expected);
+}
+
 ab_status ab_check_gathers(const struct ab_recording *recording, const struct ab_case *c, enum ab_family family) {
   const struct ab_config *config = c->config;
   int64_t steps = c->bundle && !c->bundle->train ? 1 : c->steps;
   if (!config->pipelined || !(config->pipeline_fsdp_ag_once || config->pipeline_fsdp_ag_per_repeat)) return AB_OK;
   int64_t expected = steps * config->num_stages * stage_leaves(config) * fetches(config, family);
   int64_t found = total(recording, "gather/calls", NULL);
-  return found == expected ? AB_OK : wrong_count(recording, "weight fetches", found, expected);
+  if (found != expected) return wrong_count(recording, "weight fetches", found, expected);
+  return check_reshards(recording, config, family);
 }
 
 /* What two engines of one schedule must have in common. */

@@ -19,7 +19,8 @@ ab_status ab_expect_golden(struct ab_expected *out, const struct ab_case *c, enu
  * oracle). */
 ab_status ab_check_executions(const struct ab_recording *recording, const struct ab_case *c, bool layers);
 /* Weight fetches of an engine with pipeline_fsdp_ag_once or pipeline_fsdp_ag_per_repeat (mesh.h: what the gather door
- * counts); the two circular engines differ there by design. AB_EMISMATCH. */
+ * counts), and what upstream_faithful=B7 moves besides; the two circular engines differ there by design.
+ * AB_EMISMATCH. */
 ab_status ab_check_gathers(const struct ab_recording *recording, const struct ab_case *c, enum ab_family family);
 /* Every counter of a is b's and the other way round, weight fetches only with fetches_too. AB_EMISMATCH names the first
  * that differs. */

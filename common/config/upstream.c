@@ -7,7 +7,6 @@
 
 static const char no_metrics[] = "nothing is sown in the pipeline's layers here: no metrics, no balance loss";
 static const char no_experts[] = "mixture of experts is not built";
-static const char not_yet[] = "the code that it changes is not built";
 
 const struct ab_upstream_defect ab_upstream_defects[AB_DEFECT_COUNT] = {
     [AB_DEFECT_B1] = {"B1",
@@ -17,7 +16,7 @@ const struct ab_upstream_defect ab_upstream_defects[AB_DEFECT_COUNT] = {
     [AB_DEFECT_B7] = {"B7",
                       "with pipeline_fsdp_ag_once and repeats the NNX engine drops the repeats axis from the sharding "
                       "before it gathers, so every axis is off by one and weights land on other stages",
-                      "byte", "NP: NNXPipeline.__call__", not_yet},
+                      "byte", "NP: NNXPipeline.__call__", NULL},
     [AB_DEFECT_B8] = {"B8",
                       "the list of axes to drop is shared and changed per leaf, so experts lose their axis after any "
                       "other leaf was visited",
@@ -37,7 +36,8 @@ const struct ab_upstream_defect ab_upstream_defects[AB_DEFECT_COUNT] = {
     [AB_DEFECT_B15] = {"B15",
                        "set_remat_policy_on_layers_per_stage does nothing in the NNX engines; meant: the layers of a "
                        "stage are rematerialised one by one",
-                       "count", "ND: NNXSequentialPipelineStage, NNXScannedPipelineStage", not_yet},
+                       "count", "ND: NNXSequentialPipelineStage, NNXScannedPipelineStage",
+                       "remat of single layers inside an iteration is not built"},
     [AB_DEFECT_B20] = {"B20", "metrics sown in NNX pipelines with repeats vanish or fail", "value",
                        "NP: NNXCircularPipeline.__call__", no_metrics},
     [AB_DEFECT_B21] = {"B21", "metrics of layers are labelled by iteration, and balance losses include bubbles",
@@ -50,9 +50,9 @@ const struct ab_upstream_defect ab_upstream_defects[AB_DEFECT_COUNT] = {
     [AB_DEFECT_B29] = {"B29",
                        "iteration_input and decoder_layer_input name one tensor when a stage is one layer; keeping "
                        "both names stores it twice; meant: once",
-                       "byte", "LP, NP: get_pipeline_remat_policy", not_yet},
+                       "byte", "LP, NP: get_pipeline_remat_policy", "saved bytes are not counted by name"},
     [AB_DEFECT_B31] = {"B31", "Linen with scan_layers_per_stage fails: model_mode is not passed to the scanned layers",
-                       "failure", "LD: get_pipeline_stage_module", not_yet},
+                       "failure", "LD: get_pipeline_stage_module", NULL},
     [AB_DEFECT_B32] = {"B32", "a balance loss with repeats fails in the NNX pipeline and is 0 in the Linen one",
                        "value", "NP: NNXPipeline.__call__, LP: Pipeline", no_metrics},
     [AB_DEFECT_B33] = {"B33", "norm_topk_prob is ignored by NNX, and applied after the scaling factor by Linen",

@@ -22,7 +22,11 @@ static const void *gather_local(struct ab_mesh *mesh, const void *src, size_t co
   return src;
 }
 
-static const struct ab_mesh_ops local_ops = {.ring = ring_local, .gather = gather_local};
+static void reshard_local(struct ab_mesh *mesh, size_t count, int stage) {
+  mesh->by_stage[stage].reshard_bytes += (int64_t)(count * mesh->kernels->element);
+}
+
+static const struct ab_mesh_ops local_ops = {.ring = ring_local, .gather = gather_local, .reshard = reshard_local};
 
 ab_status ab_mesh_init_local(struct ab_mesh *mesh, const struct ab_kernels *kernels, int stages) {
   struct ab_ledger *by_stage;
@@ -47,6 +51,7 @@ struct ab_ledger ab_mesh_ledger(const struct ab_mesh *mesh) {
   for (int s = 0; s < mesh->stages; s++) {
     sum.gathers += mesh->by_stage[s].gathers;
     sum.gather_bytes += mesh->by_stage[s].gather_bytes;
+    sum.reshard_bytes += mesh->by_stage[s].reshard_bytes;
   }
   return sum;
 }

@@ -16,6 +16,11 @@
  * | pipeline_fsdp_ag_per_repeat, NNX    | R: none for the drain                | R; with upstream_faithful=B13 and   |
  * |                                     |                                      | no iteration remat 0                |
  *
+ * upstream_faithful=B7 (NNX, pipeline_fsdp_ag_once, R > 1): weights are asked for with their repeats spread over the
+ * stages, ceil(R / S) on each, and used with stages spread over them: (S - 1) ceil(R / S) P reach each stage on the way
+ * there and again on the way back, in forward and in backward. In all this is what the real programs were measured to
+ * move without fsdp (ledger.json: weight_reshard_bytes).
+ *
  * A fetch at the start of window k names the repeat whose weights it brings, k for all stages (at most R - 1), or with
  * upstream_faithful=B1 the repeat of iteration k M + 1: that of stage s, max(k M + 1 - s, 0) div M, at most R - 1.
  */
@@ -26,7 +31,8 @@
 /* What went through the doors since ab_mesh_reset. Bytes are those of the stages' own data (no headers). */
 struct ab_ledger {
   int64_t ring_messages, ring_bytes;
-  int64_t gathers, gather_bytes; /* weight fetches: one per (stage, leaf group) */
+  int64_t gathers, gather_bytes; /* weight fetches */
+  int64_t reshard_bytes;         /* weights and their gradients on other stages than those that use them */
 };
 
 struct ab_mesh;
@@ -38,6 +44,9 @@ struct ab_mesh_ops {
   /* Local to a stage; may be called inside a parallel region. Where `count` weight elements of (repeat, stage) at src
    * can be read: src itself when they are local. */
   const void *(*gather)(struct ab_mesh *mesh, const void *src, size_t count, int repeat, int stage);
+  /* Local to a stage: it receives `count` elements of weights or their gradients from other stages because a sharding
+   * puts them elsewhere than they are used. Moves nothing here: entered in the ledger only. */
+  void (*reshard)(struct ab_mesh *mesh, size_t count, int stage);
 };
 
 /* Axes of the device mesh that matter here, and the stages this process owns: [stage_begin, stage_end). */

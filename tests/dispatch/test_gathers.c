@@ -120,6 +120,37 @@ START_TEST(another_count_is_refused) {
 }
 END_TEST
 
+/* upstream_faithful=B7: what ledger.json measured (weight_reshard_bytes without fsdp, per stage), in units of the
+ * weights of one stage and repeat, four passes: s2f1 8 P, s4f1 12 P. Values and fetches stay as they were. */
+START_TEST(misplaced_weights_are_counted_and_change_no_bit) {
+  static const struct {
+    const char *name;
+    int moved; /* P per stage */
+  } rows[] = {{"p06_llama2", 8}, {"p04_llama2", 12}, {"p10_llama2", 4}, {"p02_simple", 0}};
+  const char *once[OVERRIDES] = {ONCE}, *faithful[OVERRIDES] = {ONCE, "upstream_faithful=B7"};
+  struct ab_case a, b;
+  open_case(&a, rows[_i].name, once);
+  open_case(&b, rows[_i].name, faithful);
+  struct ab_recording *meant = run(&a, "nnx"), *real = run(&b, "nnx"), *linen = run(&b, "linen");
+  struct ab_verdict verdict = side_verdict(real, meant, &a);
+  ck_assert(verdict.exit == AB_EXIT_EQUAL && !verdict.any_difference);
+  ck_assert_int_eq(total(real, "gather/calls"), total(meant, "gather/calls"));
+  int64_t fetched = total(real, "gather/bytes") / a.config->num_pipeline_repeats; /* P of all stages */
+  ck_assert_int_eq(total(real, "reshard/bytes"), rows[_i].moved * fetched);
+  ck_assert_int_eq(total(meant, "reshard/bytes"), 0);
+  ck_assert_int_eq(total(linen, "reshard/bytes"), 0);
+  ck_ok(ab_check_gathers(real, &b, AB_FAMILY_NNX));
+  ck_ok(ab_check_gathers(linen, &b, AB_FAMILY_LINEN));
+  if (rows[_i].moved) ck_fails(ab_check_gathers(real, &a, AB_FAMILY_NNX), AB_EMISMATCH, "expected 0");
+  ab_verdict_free(&verdict);
+  ab_recording_free(meant);
+  ab_recording_free(real);
+  ab_recording_free(linen);
+  ab_case_close(&a);
+  ab_case_close(&b);
+}
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("gathers");
   TCase *tc = tcase_create("gathers");
@@ -127,6 +158,7 @@ int main(void) {
   tcase_add_loop_test(tc, weights_come_as_often_as_the_mode_says, 0, MODES * ENGINES);
   tcase_add_loop_test(tc, when_weights_come_changes_no_bit, 0, 5 * ENGINES);
   tcase_add_test(tc, another_count_is_refused);
+  tcase_add_loop_test(tc, misplaced_weights_are_counted_and_change_no_bit, 0, 4);
   suite_add_tcase(suite, tc);
   return ab_run_suite(suite);
 }

@@ -7,7 +7,7 @@ with the weights of repeat 0 (B1).
 import json
 import struct
 
-from e2e import DIFFERENT, EQUAL, GOLDEN, case, cases, change_json, change_tensors, check, copy_case, expect, \
+from e2e import DIFFERENT, EQUAL, GOLDEN, USAGE, case, cases, change_json, change_tensors, check, copy_case, expect, \
     folder, main, refuse
 
 DEFECTIVE = ['e05_simple', 'p08_simple', 'p08_simple_mlp', 'p08_llama2']
@@ -19,7 +19,8 @@ def in_mode(name, faithful):
     def test():
         r = expect(EQUAL, f'tests/fixtures/reference/{name}', *[B1] * faithful)
         check(r.out.startswith('EQUAL: linen against nnx'), f'{r}: {r.out[:200]}')
-        note = 'upstream_faithful=B1: engines and oracle reproduce' if faithful else 'judged by the bundle\'s *_sequential'
+        meant, real = 'judged by the bundle\'s *_sequential', 'upstream_faithful=B1: engines and oracle reproduce'
+        note = real if faithful else meant
         check(note in r.out, f'{r}: no note of the mode: {r.out}')
     return f'{name} {"as MaxText gives it" if faithful else "as it was meant"}', test
 
@@ -75,6 +76,21 @@ def a_sequential_loss_that_is_missing_is_a_malformed_result():
     target = copy_case('p08_simple')
     change_json(target / 'expected.json', lambda e: e.pop('loss_sequential'))
     expect(GOLDEN, target, says=["lacks 'loss_sequential'"])
+
+
+@case
+def a_linen_stage_of_scanned_layers_fails_as_released():
+    scanned = 'tests/fixtures/reference/p09_simple'
+    expect(USAGE, scanned, 'upstream_faithful=B31', says=['upstream_faithful=B31 the scanned layers of a Linen stage'])
+    expect(EQUAL, scanned, 'upstream_faithful=B31', '--a', 'nnx', '--b', 'sequential')
+    expect(EQUAL, 'tests/fixtures/reference/p10_simple', 'upstream_faithful=B31')
+
+
+@case
+def defects_that_move_or_fetch_more_change_no_number():
+    expect(EQUAL, 'tests/fixtures/reference/p06_simple', 'upstream_faithful=B7')
+    expect(EQUAL, 'tests/fixtures/reference/p07_simple', 'upstream_faithful=B1,B13',
+           'set_remat_policy_on_pipeline_iterations=false', says=['note: upstream_faithful=B1,B13'])
 
 
 @case
