@@ -10,7 +10,7 @@ enum ab_arithmetic { AB_ARITHMETIC_F32, AB_ARITHMETIC_F64, AB_ARITHMETIC_EXACT }
 /* Which float32 table serves a route: OpenBLAS, or the own gemm that gives the same bits everywhere. */
 enum ab_numerics { AB_NUMERICS_FAST, AB_NUMERICS_PORTABLE };
 
-/* Who implements a route; the table of tiers in compare/ goes by this. */
+/* Who implements a route, or its pipeline where several do; the table of tiers in compare/ goes by this. */
 enum ab_family { AB_FAMILY_LINEN, AB_FAMILY_NNX, AB_FAMILY_SEQUENTIAL };
 
 struct ab_route {
@@ -28,7 +28,8 @@ extern const struct ab_route ab_routes[];
 ab_status ab_route_find(const struct ab_route **out, const char *name);
 
 /* The route that enable_nnx, pure_nnx_decoder and use_nnx_pipeline select, as MaxText's create_pipeline and
- * create_nnx_pipeline do; AB_ECONFIG names a wrapped route that does not exist here.
+ * create_nnx_pipeline do: the NNX decoder has the NNX pipeline, the Linen decoder its own unless use_nnx_pipeline gives
+ * it the NNX one. AB_ECONFIG names a wrapped route that does not exist here.
  * MaxText layers/pipeline.py: create_pipeline, models/models.py: Transformer. */
 ab_status ab_route_select(const struct ab_route **out, const struct ab_config *config);
 

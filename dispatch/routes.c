@@ -5,6 +5,7 @@
 #include "linen.h"
 #include "nnx.h"
 #include "oracle.h"
+#include "to_linen.h"
 
 #define ENGINE_ROUTES(prefix, family, model, pipeline, what)                                         \
   {prefix, what " in float32", family, AB_ARITHMETIC_F32, model, pipeline},                          \
@@ -14,6 +15,8 @@
 const struct ab_route ab_routes[] = {
     ENGINE_ROUTES("linen", AB_FAMILY_LINEN, &linen_model_ops, &linen_pipeline_ops,
                   "module-style engine, Linen decoder around Pipeline,"),
+    ENGINE_ROUTES("linen+nnx-pipeline", AB_FAMILY_NNX, &to_linen_model_ops, &to_linen_pipeline_ops,
+                  "Linen decoder around NNXPipeline in ToLinen,"),
     ENGINE_ROUTES("nnx", AB_FAMILY_NNX, &nnx_model_ops, &nnx_pipeline_ops,
                   "split/merge engine, NNX decoder around NNXPipeline,"),
     ENGINE_ROUTES("sequential", AB_FAMILY_SEQUENTIAL, &ab_oracle_model_ops, &ab_oracle_pipeline_ops,
@@ -33,17 +36,12 @@ ab_status ab_route_find(const struct ab_route **out, const char *name) {
   return AB_FAIL(AB_ENOTFOUND, "route '%s' is unknown; expected one of %s", name, known);
 }
 
-static ab_status wrapped(const char *flags, const char *route) {
-  return AB_FAIL(AB_ECONFIG, "%s selects the wrapped route '%s', which is not supported yet; expected enable_nnx and "
-                 "pure_nnx_decoder both true or enable_nnx false", flags, route);
-}
-
 ab_status ab_route_select(const struct ab_route **out, const struct ab_config *config) {
-  if (config->use_nnx_pipeline && !(config->enable_nnx && config->pure_nnx_decoder))
-    return wrapped("use_nnx_pipeline=true", "linen+nnx-pipeline");
   if (config->enable_nnx && !config->pure_nnx_decoder)
-    return wrapped("pure_nnx_decoder=false", "nnx+linen-decoder");
-  return ab_route_find(out, config->enable_nnx ? "nnx" : "linen");
+    return AB_FAIL(AB_ECONFIG, "pure_nnx_decoder=false selects the wrapped route 'nnx+linen-decoder', which is not "
+                   "supported yet; expected enable_nnx and pure_nnx_decoder both true or enable_nnx false");
+  if (config->enable_nnx) return ab_route_find(out, "nnx");
+  return ab_route_find(out, config->use_nnx_pipeline ? "linen+nnx-pipeline" : "linen");
 }
 
 const struct ab_kernels *ab_route_kernels(const struct ab_route *route, enum ab_numerics numerics) {

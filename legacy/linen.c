@@ -4,19 +4,50 @@
 #include "linen_decoder.h"
 #include "observed.h"
 
+static ab_status create_native(struct linen_module **out, struct linen_module *parent, const char *name,
+                               const struct ab_config *config, const struct ab_exec *exec) {
+  struct linen_pipeline *pipeline;
+  AB_TRY(linen_create_pipeline(&pipeline, parent, name, config, exec));
+  *out = &pipeline->base;
+  return AB_OK;
+}
+
+static ab_status call_native(struct linen_module *module, const struct linen_scope *root, void *outputs,
+                             const void *inputs, const int32_t *positions, const int32_t *segment_ids) {
+  return linen_pipeline_call((struct linen_pipeline *)module, root, outputs, inputs, positions, segment_ids);
+}
+
+static ab_status native_vjp(struct linen_module *module, const struct linen_scope *root,
+                            const struct linen_scope *cotangents, void *d_inputs, const void *d_outputs) {
+  return linen_pipeline_vjp((struct linen_pipeline *)module, root, cotangents, d_inputs, d_outputs);
+}
+
+static ab_status native_leaves(const struct linen_module *module, const struct linen_scope *root, ab_leaf_fn fn,
+                               void *ctx) {
+  return linen_pipeline_leaves((const struct linen_pipeline *)module, root, fn, ctx);
+}
+
+static const struct linen_pipeline_hook native = {
+    .create = create_native, .call = call_native, .vjp = native_vjp, .leaves = native_leaves};
+
 static const struct linen_module_ops transformer_class = {.class_name = "Transformer"};
 
-static ab_status create_model(struct ab_model **out, const struct ab_config *config, const struct ab_exec *exec) {
+ab_status linen_create_model_with(struct ab_model **out, const struct ab_config *config, const struct ab_exec *exec,
+                                  const struct linen_pipeline_hook *hook) {
   struct linen_transformer *self;
   AB_TRY(ab_arena_take_zeroed(exec->book, &self, 1, sizeof *self));
   self->config = config;
   self->exec = *exec;
   linen_module_root(&self->base, &transformer_class);
   AB_TRY(linen_embed_new(&self->token_embedder, &self->base, "token_embedder", config, &self->exec));
-  AB_TRY(linen_decoder_new(&self->decoder, &self->base, "decoder", config, &self->exec));
+  AB_TRY(linen_decoder_new(&self->decoder, &self->base, "decoder", config, &self->exec, hook));
   AB_TRY(linen_state_init(&self->state, &self->base, &self->exec));
   *out = (struct ab_model *)self;
   return AB_OK;
+}
+
+static ab_status create_model(struct ab_model **out, const struct ab_config *config, const struct ab_exec *exec) {
+  return linen_create_model_with(out, config, exec, &native);
 }
 
 static ab_status check_batch(const struct linen_transformer *self, const struct ab_batch *batch) {
@@ -84,7 +115,7 @@ static ab_status model_leaves(struct ab_model *model, enum ab_leaf_kind kind, ab
   struct linen_transformer *self = (struct linen_transformer *)model;
   struct linen_scope root = leaves_root(&self->state, kind);
   AB_TRY(unary_leaf(&self->token_embedder, &root, fn, ctx));
-  if (self->decoder.pipelined) AB_TRY(linen_pipeline_leaves(self->decoder.pipeline_module, &root, fn, ctx));
+  if (self->decoder.pipelined) AB_TRY(self->decoder.hook->leaves(self->decoder.pipeline_module, &root, fn, ctx));
   AB_TRY(linen_outer_layers_leaves(&self->decoder.layers, &root, fn, ctx));
   AB_TRY(unary_leaf(&self->decoder.decoder_norm, &root, fn, ctx));
   return unary_leaf(&self->decoder.logits_dense, &root, fn, ctx);
@@ -95,38 +126,45 @@ const struct ab_model_ops linen_model_ops = {.create = create_model, .step = ste
 /* The pipeline as the root of its own tree. */
 struct standalone {
   struct ab_exec exec;
-  struct linen_pipeline *pipeline;
+  const struct linen_pipeline_hook *hook;
+  struct linen_module *pipeline;
   struct linen_state state;
 };
 
-static ab_status create_pipeline(struct ab_pipeline **out, const struct ab_config *config,
-                                 const struct ab_exec *exec) {
+ab_status linen_create_pipeline_with(struct ab_pipeline **out, const struct ab_config *config,
+                                     const struct ab_exec *exec, const struct linen_pipeline_hook *hook) {
   struct standalone *self;
   AB_TRY(ab_arena_take_zeroed(exec->book, &self, 1, sizeof *self));
   self->exec = *exec;
-  AB_TRY(linen_create_pipeline(&self->pipeline, NULL, "", config, &self->exec));
-  AB_TRY(linen_state_init(&self->state, &self->pipeline->base, &self->exec));
+  self->hook = hook;
+  AB_TRY(hook->create(&self->pipeline, NULL, "", config, &self->exec));
+  AB_TRY(linen_state_init(&self->state, self->pipeline, &self->exec));
   *out = (struct ab_pipeline *)self;
   return AB_OK;
+}
+
+static ab_status create_pipeline(struct ab_pipeline **out, const struct ab_config *config,
+                                 const struct ab_exec *exec) {
+  return linen_create_pipeline_with(out, config, exec, &native);
 }
 
 static ab_status forward(struct ab_pipeline *pipeline, void *outputs, const void *inputs, const int32_t *positions,
                          const int32_t *segment_ids) {
   struct standalone *self = (struct standalone *)pipeline;
   struct linen_scope params = linen_state_params(&self->state);
-  return linen_pipeline_call(self->pipeline, &params, outputs, inputs, positions, segment_ids);
+  return self->hook->call(self->pipeline, &params, outputs, inputs, positions, segment_ids);
 }
 
 static ab_status backward(struct ab_pipeline *pipeline, void *d_inputs, const void *d_outputs) {
   struct standalone *self = (struct standalone *)pipeline;
   struct linen_scope params = linen_state_params(&self->state), cotangents = linen_state_cotangents(&self->state);
-  return linen_pipeline_vjp(self->pipeline, &params, &cotangents, d_inputs, d_outputs);
+  return self->hook->vjp(self->pipeline, &params, &cotangents, d_inputs, d_outputs);
 }
 
 static ab_status pipeline_leaves(struct ab_pipeline *pipeline, enum ab_leaf_kind kind, ab_leaf_fn fn, void *ctx) {
   struct standalone *self = (struct standalone *)pipeline;
   struct linen_scope root = leaves_root(&self->state, kind);
-  return linen_pipeline_leaves(self->pipeline, &root, fn, ctx);
+  return self->hook->leaves(self->pipeline, &root, fn, ctx);
 }
 
 const struct ab_pipeline_ops linen_pipeline_ops = {

@@ -5,11 +5,12 @@
 static const struct linen_module_ops decoder_class = {.class_name = "Decoder"};
 
 ab_status linen_decoder_new(struct linen_decoder *self, struct linen_module *parent, const char *name,
-                            const struct ab_config *config, const struct ab_exec *exec) {
-  *self = (struct linen_decoder){.config = config, .exec = exec, .pipelined = config->pipelined};
+                            const struct ab_config *config, const struct ab_exec *exec,
+                            const struct linen_pipeline_hook *hook) {
+  *self = (struct linen_decoder){.config = config, .exec = exec, .pipelined = config->pipelined, .hook = hook};
   AB_TRY(linen_module_adopt(&self->base, &decoder_class, parent, name));
   if (self->pipelined)
-    AB_TRY(linen_create_pipeline(&self->pipeline_module, &self->base, "pipeline_module", config, exec));
+    AB_TRY(hook->create(&self->pipeline_module, &self->base, "pipeline_module", config, exec));
   AB_TRY(linen_outer_layers_new(&self->layers, &self->base, config, exec));
   AB_TRY(linen_rms_norm_new(&self->decoder_norm, &self->base, "decoder_norm", config, exec));
   return linen_dense_new(&self->logits_dense, &self->base, "logits_dense", config, exec);
@@ -34,9 +35,9 @@ static ab_status call_layers(struct linen_decoder *self, const struct linen_scop
   self->piped = NULL;
   if (!self->pipelined) return linen_outer_layers_call(&self->layers, root, self->top, x, positions, segment_ids);
   if (self->layers.stack.count == 0)
-    return linen_pipeline_call(self->pipeline_module, root, self->top, x, positions, segment_ids);
+    return self->hook->call(self->pipeline_module, root, self->top, x, positions, segment_ids);
   AB_TRY(take_tokens(self, &self->piped, emb));
-  AB_TRY(linen_pipeline_call(self->pipeline_module, root, self->piped, x, positions, segment_ids));
+  AB_TRY(self->hook->call(self->pipeline_module, root, self->piped, x, positions, segment_ids));
   return linen_outer_layers_call(&self->layers, root, self->top, self->piped, positions, segment_ids);
 }
 
@@ -78,7 +79,7 @@ static ab_status layers_vjp(struct linen_decoder *self, const struct linen_scope
     AB_TRY(linen_outer_layers_vjp(&self->layers, root, cotangents, d_piped, d_top));
     d_outputs = d_piped;
   }
-  return linen_pipeline_vjp(self->pipeline_module, root, cotangents, dx, d_outputs);
+  return self->hook->vjp(self->pipeline_module, root, cotangents, dx, d_outputs);
 }
 
 ab_status linen_decoder_vjp(struct linen_decoder *self, const struct linen_scope *root,

@@ -5,8 +5,9 @@
  */
 #pragma once
 
-#include "loss.h"
+#include "linen.h"
 #include "linen_circular.h"
+#include "loss.h"
 
 /* A stack of layers on the whole batch, one after another: all of an unpipelined model, or what remains after a
  * pipeline. */
@@ -31,13 +32,15 @@ struct linen_decoder {
   const struct ab_config *config;
   const struct ab_exec *exec;
   bool pipelined;
-  struct linen_pipeline *pipeline_module; /* exec->book */
+  const struct linen_pipeline_hook *hook; /* makes and runs pipeline_module */
+  struct linen_module *pipeline_module;   /* exec->book */
   struct linen_outer_layers layers;
   struct linen_unary decoder_norm, logits_dense;
   void *piped, *top, *normed, *rstd; /* one pass: out of the pipeline, of the last layer, of the norm */
 };
 ab_status linen_decoder_new(struct linen_decoder *self, struct linen_module *parent, const char *name,
-                            const struct ab_config *config, const struct ab_exec *exec);
+                            const struct ab_config *config, const struct ab_exec *exec,
+                            const struct linen_pipeline_hook *hook);
 /* logits [T, V] from embedded tokens x [T, E]; keeps its residuals in exec->arena. */
 ab_status linen_decoder_call(struct linen_decoder *self, const struct linen_scope *root, void *logits, const void *x,
                              const int32_t *positions, const int32_t *segment_ids);

@@ -17,7 +17,7 @@ static int fail(enum ab_exit code) {
 }
 
 static int list_routes(void) {
-  for (const struct ab_route *route = ab_routes; route->name; route++) printf("%-14s %s\n", route->name, route->what);
+  for (const struct ab_route *route = ab_routes; route->name; route++) printf("%-24s %s\n", route->name, route->what);
   return AB_EXIT_EQUAL;
 }
 

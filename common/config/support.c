@@ -25,7 +25,6 @@ static const struct support supported[] = {
     {"num_experts", NULL, {"1"}},
     {"opt_type", NULL, {"adamw", "sgd"}},
     {"quantization", "no quantization", {"\"\"", "null"}},
-    {"use_nnx_pipeline", NULL, {"false"}},
 };
 
 static void list_values(char *out, size_t size, const struct support *s) {

@@ -72,7 +72,7 @@ def unsupported_and_unknown_values_are_refused_by_name():
     refuse(SMALL, 'num_pipeline_microbatchs=4', says=["'num_pipeline_microbatchs'", "'num_pipeline_microbatches'"])
     refuse(SMALL, 'model_name=llama2-8b', says=['llama2-8b'])
     refuse(SMALL, 'pure_nnx_decoder=false', 'enable_nnx=true', says=['pure_nnx_decoder'])
-    refuse(SMALL, 'use_nnx_pipeline=true', says=['use_nnx_pipeline'])
+    refuse(SMALL, 'pure_nnx_decoder=false', 'use_nnx_pipeline=true', says=['nnx+linen-decoder'])
 
 
 @case
@@ -92,7 +92,7 @@ def routes():
     expect(EQUAL, SMALL, '--steps', '1', '--a', 'nnx', says=['nnx against linen'])
     r = expect(EQUAL, '--list-routes')
     names = [line.split()[0] for line in r.out.splitlines()]
-    check({'linen', 'linen64', 'nnx', 'nnx64', 'sequential', 'sequential64'} <= set(names), f'{names}')
+    check({'linen', 'linen64', 'linen+nnx-pipeline', 'nnx', 'nnx64', 'sequential', 'sequential64'} <= set(names), f'{names}')
 
 
 @case
@@ -100,6 +100,9 @@ def the_flags_select_side_b():
     expect(EQUAL, SMALL, '--steps', '1', 'enable_nnx=true', 'pure_nnx_decoder=true', says=['linen against nnx'])
     expect(EQUAL, SMALL, '--steps', '1', 'enable_nnx=false', says=['linen against nnx'])
     expect(EQUAL, SMALL, '--steps', '1', 'enable_nnx=false', '--a', 'nnx', says=['nnx against linen'])
+    expect(EQUAL, SMALL, '--steps', '1', 'use_nnx_pipeline=true', says=['linen against nnx'])
+    expect(EQUAL, SMALL, '--steps', '1', 'use_nnx_pipeline=true', 'enable_nnx=false',
+           says=['linen against linen+nnx-pipeline'])
 
 
 @case
