@@ -1,9 +1,8 @@
-#define XXH_INLINE_ALL
 #include <float.h>
 #include <math.h>
 #include <string.h>
-#include <xxhash.h>
 
+#include "hash.h"
 #include "m61.h"
 #include "probe.h"
 #include "walk.h"
@@ -24,6 +23,8 @@ typedef double lanes_f64 __attribute__((vector_size(8 * LANES)));
 typedef uint64_t lanes_u64 __attribute__((vector_size(8 * LANES)));
 typedef float lanes_f32 __attribute__((vector_size(4 * LANES)));
 typedef uint32_t lanes_u32 __attribute__((vector_size(4 * LANES)));
+typedef int32_t lanes_i32 __attribute__((vector_size(4 * LANES)));
+typedef int32_t lanes_i32_anywhere __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 
 struct sums {
   lanes_f64 squares, plain, max_abs;
@@ -60,6 +61,31 @@ static double fold(const lanes_f64 *lanes) {
 /* One block of `count` elements, with zeros behind them up to a whole number of lanes: made canonical in place (a
  * float's -0 becomes +0), the finite ones summed. */
 typedef void (*take_fn)(struct sums *sums, void *block, size_t count);
+
+static inline lanes_i32 select_i32(lanes_i32 mask, lanes_i32 yes, lanes_i32 no) { return (mask & yes) | (~mask & no); }
+
+/* The usual block: sums it and returns true if all is finite and nothing is -0, else leaves *sums as it was. Floats need
+ * no scale. The largest absolute value shows what is not finite, the smallest integer a -0. */
+HOT static bool add_usual_f32(struct sums *sums, const void *elements, size_t count) {
+  const lanes_i32_anywhere *bits = elements;
+  lanes_i32 most = {0}, least = {0};
+  lanes_f64 plain = sums->plain, squares = sums->squares;
+  for (size_t i = 0; i < count; i += LANES, bits++) {
+    lanes_i32 b = *bits, size = b & INT32_MAX;
+    most = select_i32(size > most, size, most);
+    least = select_i32(b < least, b, least);
+    lanes_f64 x = __builtin_convertvector((lanes_f32)b, lanes_f64);
+    plain += x;
+    squares += x * x;
+  }
+  for (int l = 0; l < LANES; l++)
+    if (most[l] >= 0x7f800000 || least[l] == INT32_MIN) return false;
+  lanes_f64 max = __builtin_convertvector((lanes_f32)most, lanes_f64);
+  sums->plain = plain;
+  sums->squares = squares;
+  for (int l = 0; l < LANES; l++) sums->max_abs[l] = max[l] > sums->max_abs[l] ? max[l] : sums->max_abs[l];
+  return true;
+}
 
 /* Comparisons give all ones where they hold: subtracting them counts. */
 HOT static void take_f32(struct sums *sums, void *block, size_t count) {
@@ -145,6 +171,13 @@ struct gather {
   size_t taken; /* elements of the run already gathered */
 };
 
+/* To the next run when this one is all taken. */
+static void advance(struct gather *g) {
+  if (g->taken < g->walk.run) return;
+  g->run = ab_walk_next(&g->walk);
+  g->taken = 0;
+}
+
 static size_t gather_piece(struct gather *g, unsigned char *block, size_t room) {
   size_t left = g->walk.run - g->taken, count = left < room ? left : room, element = g->walk.element;
   int64_t step = g->walk.run_stride * (int64_t)element;
@@ -161,23 +194,38 @@ static size_t gather_block(struct gather *g, unsigned char *block) {
   size_t filled = 0;
   while (filled < BLOCK && g->run) {
     filled += gather_piece(g, block + filled * g->walk.element, BLOCK - filled);
-    if (g->taken < g->walk.run) continue;
-    g->run = ab_walk_next(&g->walk);
-    g->taken = 0;
+    advance(g);
   }
   return filled;
 }
 
+/* Whole blocks of a contiguous run are read where they lie, as long as nothing in them has to be changed. */
+static const void *usual_in_place(struct gather *g, struct sums *sums, const struct ab_view *view) {
+  const unsigned char *at = g->run + g->taken * g->walk.element;
+  if (view->dtype != AB_F32 || !g->run || g->walk.run_stride != 1 || g->walk.run - g->taken < BLOCK) return NULL;
+  if (!add_usual_f32(sums, at, BLOCK)) return NULL;
+  g->taken += BLOCK;
+  advance(g);
+  return at;
+}
+
+static size_t take_block(struct gather *g, struct sums *sums, unsigned char *block, const struct ab_view *view) {
+  size_t count = gather_block(g, block), element = g->walk.element;
+  memset(block + count * element, 0, (LANES - count % LANES) % LANES * element);
+  if (view->dtype != AB_F32 || !add_usual_f32(sums, block, count)) take[view->dtype](sums, block, count);
+  return count;
+}
+
 static void pass(struct sums *sums, XXH3_state_t *hash, const struct ab_view *view) {
   _Alignas(64) unsigned char block[BLOCK * sizeof(double)];
+  ab_hash_fn *update = ab_hash_update();
   struct gather gather = {0};
   ab_walk_start(&gather.walk, view);
   gather.run = ab_walk_next(&gather.walk);
-  for (size_t count, element = gather.walk.element; (count = gather_block(&gather, block));) {
-    size_t beyond = (LANES - count % LANES) % LANES;
-    memset(block + count * element, 0, beyond * element);
-    take[view->dtype](sums, block, count);
-    if (hash) XXH3_128bits_update(hash, block, count * element);
+  while (gather.run) {
+    const void *in_place = usual_in_place(&gather, sums, view);
+    size_t count = in_place ? BLOCK : take_block(&gather, sums, block, view);
+    if (hash) update(hash, in_place ? in_place : block, count * gather.walk.element);
   }
 }
 
