@@ -83,8 +83,8 @@ ab_status bench_calls_reserve(void) {
 ab_status bench_calls_check(void) {
   for (int w = 0; w < WORKERS_MAX; w++)
     if (worker[w].noted != worker[w].counted)
-      return AB_FAIL(AB_EMISMATCH, "worker %d made %lld gemm calls in one step; expected the %lld of the step before", w,
-                     (long long)worker[w].noted, (long long)worker[w].counted);
+      return AB_FAIL(AB_EMISMATCH, "worker %d made %lld gemm calls in one step; expected the %lld of the step before",
+                     w, (long long)worker[w].noted, (long long)worker[w].counted);
   return AB_OK;
 }
 

@@ -1,8 +1,8 @@
 /* The gemm calls of a step, noted and run again without the rest of the step.
  *
- * The linker puts us between the gemm door of table f32 and its block calls (--wrap), so that every single BLAS call is
- * seen, those inside attention too, with its worker. The same calls on the same memory, dealt to as many workers in equal
- * shares of FLOP and without any order between workers, are the floor of what a step on this BLAS can take.
+ * The linker puts us between the gemm door of table f32 and its block calls (--wrap), so that every single BLAS call
+ * is seen, those inside attention too, with its worker. The same calls on the same memory, dealt to as many workers
+ * in equal shares of FLOP and without any order between workers, are the floor of what a step on this BLAS can take.
  */
 #pragma once
 

@@ -77,7 +77,8 @@ static ab_status metric(void *ctx, int step, const char *name, double value) {
 
 static ab_status run(struct measured *m, const struct bench_case *c, const struct ab_case *opened) {
   struct ab_run_plan plan;
-  struct ab_run run = {.config = opened->config, .metric = metric, .metric_ctx = m, .steps = FIRST_ROUND + m->out->rounds + 1};
+  struct ab_run run = {.config = opened->config, .metric = metric, .metric_ctx = m,
+                       .steps = FIRST_ROUND + m->out->rounds + 1};
   AB_TRY(ab_route_find(&run.route, c->route));
   run.kernels = ab_route_kernels(run.route, AB_NUMERICS_FAST);
   AB_TRY(ab_run_plan(&plan, &run));

@@ -64,8 +64,8 @@ typedef void (*take_fn)(struct sums *sums, void *block, size_t count);
 
 static inline lanes_i32 select_i32(lanes_i32 mask, lanes_i32 yes, lanes_i32 no) { return (mask & yes) | (~mask & no); }
 
-/* The usual block: sums it and returns true if all is finite and nothing is -0, else leaves *sums as it was. Floats need
- * no scale. The largest absolute value shows what is not finite, the smallest integer a -0. */
+/* The usual block: sums it and returns true if all is finite and nothing is -0, else leaves *sums as it was. Floats
+ * need no scale. The largest absolute value shows what is not finite, the smallest integer a -0. */
 HOT static bool add_usual_f32(struct sums *sums, const void *elements, size_t count) {
   const lanes_i32_anywhere *bits = elements;
   lanes_i32 most = {0}, least = {0};
@@ -202,7 +202,7 @@ static size_t gather_block(struct gather *g, unsigned char *block) {
 /* Whole blocks of a contiguous run are read where they lie, as long as nothing in them has to be changed. */
 static const void *usual_in_place(struct gather *g, struct sums *sums, const struct ab_view *view) {
   const unsigned char *at = g->run + g->taken * g->walk.element;
-  if (view->dtype != AB_F32 || !g->run || g->walk.run_stride != 1 || g->walk.run - g->taken < BLOCK) return NULL;
+  if (view->dtype != AB_F32 || g->walk.run_stride != 1 || g->walk.run - g->taken < BLOCK) return NULL;
   if (!add_usual_f32(sums, at, BLOCK)) return NULL;
   g->taken += BLOCK;
   advance(g);
