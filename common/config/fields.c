@@ -78,6 +78,7 @@ static const struct field fields[] = {
     FLAG(enable_nnx),
     FLAG(pure_nnx),
     FLAG(pure_nnx_decoder),
+    FLAG(use_nnx_pipeline),
     {"init_weights_seed", AT(init_weights_seed), INT, 0, SEED_MAX, "an integer from 0 to 4294967295"},
     {"data_shuffle_seed", AT(data_shuffle_seed), INT, 0, SEED_MAX, "an integer from 0 to 4294967295"},
     FACTOR(z_loss_multiplier, 0, ANY_MAX, "a number of at least 0"),
