@@ -276,6 +276,7 @@ def a_dump_is_a_case_that_passes():
 @case
 def a_dump_leaves_nothing_where_it_fails():
     place = folder()
+    refuse(SMALL, '--a', 'linen64', '--b', 'nnx64', '--dump', place / 'wide', says=['linen64', 'float32'])
     taken = place / 'taken'
     taken.mkdir()
     (taken / 'mine.txt').write_text('mine')
