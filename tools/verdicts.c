@@ -98,14 +98,14 @@ static ab_status own_of(struct own_distance *own, struct ab_judgement *j, const 
 static ab_status judge_truth(struct ab_judgement *j, const struct ab_expected *sides) {
   const struct ab_side_result *a = ran(j, AB_SIDE_A), *b = ran(j, AB_SIDE_B), *oracle = ran(j, AB_SIDE_ORACLE),
                               *truth = ran(j, AB_SIDE_TRUTH);
-  bool a32 = j->a->arithmetic == AB_ARITHMETIC_F32, b32 = j->b->arithmetic == AB_ARITHMETIC_F32;
+  bool a64 = j->a->arithmetic == AB_ARITHMETIC_F64, b64 = j->b->arithmetic == AB_ARITHMETIC_F64;
   struct own_distance own = {0};
   struct ab_expected owed;
   AB_TRY(ab_expect_truth(&owed, &j->opened));
-  AB_TRY(judge_pair(j, a, a32 ? oracle : truth, a32 ? AB_PAIR_SAME : AB_PAIR_F64, sides, NULL));
-  AB_TRY(judge_pair(j, b, b32 ? oracle : truth, b32 ? AB_PAIR_SAME : AB_PAIR_F64, a32 && !b32 ? &owed : sides, NULL));
+  AB_TRY(judge_pair(j, a, a64 ? truth : oracle, a64 ? AB_PAIR_F64 : AB_PAIR_SAME, sides, NULL));
+  AB_TRY(judge_pair(j, b, b64 ? truth : oracle, b64 ? AB_PAIR_F64 : AB_PAIR_SAME, b64 && !a64 ? &owed : sides, NULL));
   j->cause = ab_cause_of(&j->verdict[0], &j->verdict[1], &j->verdict[2]);
-  if (!a32) return AB_OK;
+  if (j->a->arithmetic != AB_ARITHMETIC_F32) return AB_OK;
   AB_TRY(own_of(&own, j, &j->verdict[1]));
   AB_TRY(judge_pair(j, a, truth, AB_PAIR_MIXED, &owed, &own));
   return AB_OK;
@@ -185,6 +185,7 @@ static void judge_counts(struct ab_judgement *j) {
 ab_status ab_judge_all(struct ab_judgement *j) {
   struct ab_expected sides;
   AB_TRY(ab_expect_sides(&sides, &j->opened));
+  if (j->a->arithmetic == AB_ARITHMETIC_EXACT) ab_expect_exact_loss(&sides, &j->opened);
   enum ab_pair pair = pair_of(j->a, j->b);
   struct ab_expected owed;
   AB_TRY(ab_expect_truth(&owed, &j->opened));
