@@ -82,6 +82,11 @@ static void small_weights(struct draw *d, float *w, int64_t rows, int64_t column
   w[sweep_below(&d->state, rows * columns)] += 1;
 }
 
+/* Long products of random matrices lose digits that no order of additions can keep: these stay near the identity. */
+static void well_conditioned(float *w, int64_t rows, int64_t columns) {
+  for (int64_t i = 0; i < rows * columns; i++) w[i] = 0.5f * w[i] + (float)(i / columns == i % columns);
+}
+
 static void draw_leaf(struct draw *d, float *out, const struct ab_inventory_row *row, const struct ab_layer_dims *dims) {
   struct ab_shape shape = ab_param_shape(row->param, dims);
   if (d->fill == SWEEP_SMALL_INTEGERS) {
@@ -90,6 +95,8 @@ static void draw_leaf(struct draw *d, float *out, const struct ab_inventory_row 
   }
   if (d->fill == SWEEP_NORMAL)
     ab_init_draw(out, row->param, dims, (int64_t)(d->c->seed & INT32_MAX), row->layer);
+  if (d->fill == SWEEP_NORMAL && row->param->init == AB_INIT_TRUNCATED)
+    well_conditioned(out, shape.dim[0], shape.dim[1]);
   for (size_t i = 0; i < row->count; i++) {
     if (d->fill == SWEEP_RESIDUES) out[i] = integer(&d->state, (1 << 24) - 1);
     else if (row->param->init == AB_INIT_ONES) out[i] += 0.2f * normal(&d->state);
@@ -129,20 +136,20 @@ static ab_status add(void *out, struct ab_bundle *b, const char *name, enum ab_d
 }
 
 /* Several packed segments per row, numbered from 1, the last of some rows 0; positions begin anew in each, in every
- * third row somewhere else. */
+ * third row somewhere else. The first has two tokens: a query that sees one key has no gradient. */
 static void draw_segments(struct draw *d, int32_t *segment, int32_t *position, int64_t rows, int64_t length) {
   for (int64_t r = 0; r < rows; r++, segment += length, position += length) {
     int32_t id = 1, at = (int32_t)(sweep_below(&d->state, 3) ? 0 : sweep_below(&d->state, 9));
     bool padded = sweep_below(&d->state, 4) == 0;
     for (int64_t i = 0; i < length; i++, at++) {
-      if (i && sweep_below(&d->state, 4) == 0) {
+      if (i > 1 && sweep_below(&d->state, 4) == 0) {
         id++;
         at = 0;
       }
       segment[i] = id;
       position[i] = at;
     }
-    for (int64_t i = length; padded && i-- > length / 2 && segment[i] == id;) segment[i] = 0;
+    for (int64_t i = length; padded && i-- > (length + 1) / 2 && segment[i] == id;) segment[i] = 0;
   }
 }
 
