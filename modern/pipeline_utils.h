@@ -28,8 +28,8 @@ int nnx_clamp_repeat(const struct nnx_schedule *schedule, int repeat);
 int nnx_circ_write_index(const struct nnx_schedule *schedule, int t);
 
 /* layers/pipeline.py: get_pipeline_remat_policy. Without remat_iterations all is residual, weights included. The
- * circular pipeline always has it; without remat_windows its prefetched weights are residuals. It has that always too,
- * with upstream_faithful=B13 only as set_remat_policy_on_pipeline_iterations says. */
+ * circular pipeline's iterations are always rematerialised, and its windows too, with upstream_faithful=B13 only as
+ * set_remat_policy_on_pipeline_iterations says: without remat_windows prefetched weights are residuals. */
 struct nnx_remat_policy {
   bool remat_iterations, remat_windows;
   ab_keep keep; /* of each layer */

@@ -71,6 +71,7 @@ void ab_layer_backward(const struct ab_layer *layer, const struct ab_layer_call 
  * kept. AB_ECONFIG names an unknown policy. */
 ab_status ab_remat_keep(ab_keep *out, const struct ab_block *block, const char *remat_policy, bool iteration_remat);
 /* The same from a config: of a layer inside the pipeline, and of a layer outside it (whole batch), where policy
- * `none` on unscanned layers means no checkpoint at all. */
+ * `none` on unscanned layers means no checkpoint at all. Inside circular pipelines every iteration is rematerialised,
+ * whatever set_remat_policy_on_pipeline_iterations says. */
 ab_status ab_remat_keep_pipeline(ab_keep *out, const struct ab_block *block, const struct ab_config *config);
 ab_status ab_remat_keep_outside(ab_keep *out, const struct ab_block *block, const struct ab_config *config);

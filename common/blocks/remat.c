@@ -60,6 +60,7 @@ ab_status ab_remat_keep_outside(ab_keep *out, const struct ab_block *block, cons
 }
 
 ab_status ab_remat_keep_pipeline(ab_keep *out, const struct ab_block *block, const struct ab_config *config) {
-  AB_TRY(ab_remat_keep(out, block, config->remat_policy, config->set_remat_policy_on_pipeline_iterations));
+  bool checkpointed = config->set_remat_policy_on_pipeline_iterations || config->pipeline_fsdp_ag_per_repeat;
+  AB_TRY(ab_remat_keep(out, block, config->remat_policy, checkpointed));
   return AB_OK;
 }
