@@ -26,7 +26,8 @@ static struct ab_request request_of(const struct ab_request *request, const stru
                            .b = row->b ? row->b : request->b,
                            .numerics = request->numerics,
                            .timeout = request->timeout,
-                           .allow_same = request->allow_same};
+                           .allow_same = request->allow_same,
+                           .verbose = request->verbose};
   return own;
 }
 
@@ -77,7 +78,8 @@ static ab_status take(struct ab_json_writer *w, const struct ab_suite_row *row, 
   AB_TRY(ab_outcome_new(&outcome, j, tool));
   ab_suite_judge(r, j);
   r->exit = ab_report_exit(&outcome.report);
-  ab_status status = r->exit == AB_EXIT_EQUAL ? AB_OK : ab_report_text(&r->text, &outcome.report);
+  bool shown = r->exit != AB_EXIT_EQUAL || j->request.verbose;
+  ab_status status = shown ? ab_report_text(&r->text, &outcome.report) : AB_OK;
   if (w && status == AB_OK) {
     put_row(w, row, r);
     ab_report_put(w, "report", &outcome.report);

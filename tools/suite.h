@@ -73,7 +73,7 @@ struct ab_suite_result {
   enum ab_cell cell[AB_COLUMNS];
   double distance, limit; /* of the finding nearest to or furthest over its bound; 0, 0 where all bits are equal */
   double seconds;
-  char *text; /* the case's own report unless it is equal; owned */
+  char *text; /* the case's own report unless it is equal and --verbose was not given; owned */
 };
 struct ab_judgement;
 /* Everything but exit, seconds and text. */

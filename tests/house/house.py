@@ -143,6 +143,7 @@ CHECKS = [
     ('the clone finder finds a clone', check_clone_finder),
     ('files and functions keep their size', check_sizes),
     ('no stray words', check_words),
+    ('legacy/ is what golden/legacy.lock says', lambda: locks.check_legacy(ROOT)),
     ('what is cited of upstream is in golden/upstream.lock', lambda: locks.check_upstream(ROOT)),
 ]
 

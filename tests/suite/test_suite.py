@@ -85,6 +85,12 @@ def what_cannot_run_is_red_and_the_rest_runs():
 
 
 @case
+def verbose_shows_every_report():
+    path = write_list({'name': 'good', 'case': str(golden_case())})
+    expect(EQUAL, '--suite', path, '--verbose', says=['good: EQUAL: linen against nnx', 'nnx against golden: equal'])
+
+
+@case
 def overrides_and_routes_belong_to_their_row():
     path = write_list({'name': 'config', 'case': str(FAULTS / 'circ.yml'), 'overrides': ['steps=1'], 'a': 'nnx',
                        'b': 'sequential'})
