@@ -90,6 +90,8 @@ def routes():
     for target in (SMALL, 'tests/fixtures/reference/p04_llama2', 'tests/fixtures/reference/t16'):
         expect(EQUAL, target, '--a', 'linen64', '--b', 'nnx64', says=['linen64 against nnx64', 'against sequential64'])
     expect(EQUAL, SMALL, '--steps', '1', '--a', 'nnx', says=['nnx against linen'])
+    expect(EQUAL, 'tests/fixtures/reference/e01_simple', '--a', 'linen-exact', '--b', 'nnx-exact',
+           says=['linen-exact against sequential-exact: equal'])
     r = expect(EQUAL, '--list-routes')
     names = [line.split()[0] for line in r.out.splitlines()]
     check({'linen', 'linen64', 'linen+nnx-pipeline', 'nnx', 'nnx64', 'sequential', 'sequential64'} <= set(names), f'{names}')
