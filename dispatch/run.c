@@ -174,7 +174,16 @@ static ab_status observe_gradients(struct running *r) {
   return status;
 }
 
-static ab_status pass_through(struct running *r, struct ab_activations given) {
+/* Zeros outside one part of the rows. */
+static void keep_part(void *d_outputs, const struct running *r, size_t count, int64_t part) {
+  const struct ab_kernels *k = r->exec.kernels;
+  size_t size = r->run->cotangent_parts ? count / (size_t)r->run->cotangent_parts : count;
+  size_t begin = (size_t)part * size, end = begin + size;
+  k->zero(d_outputs, begin);
+  k->zero((void *)((uintptr_t)d_outputs + end * k->element), count - end);
+}
+
+static ab_status pass_through(struct running *r, struct ab_activations given, int64_t part) {
   const struct ab_run *run = r->run;
   const struct ab_kernels *k = r->exec.kernels;
   const struct ab_pipeline_ops *ops = run->route->pipeline;
@@ -187,11 +196,12 @@ static ab_status pass_through(struct running *r, struct ab_activations given) {
   AB_TRY(ops->forward(r->side.pipeline, outputs, inputs, given.positions, given.segment_ids));
   AB_TRY(observe_loss(r, outputs, other, given.count));
   double loss = ab_output_loss(outputs, run->bundle->loss_kind, outputs, other, given.count, k);
+  keep_part(outputs, r, given.count, part);
   AB_TRY(ops->backward(r->side.pipeline, d_inputs, outputs));
   AB_TRY(observe_gradients(r));
   if (k->dry) return AB_OK;
   AB_TRY(count_doors(r));
-  if (run->metric && run->bundle->loss_kind != AB_LOSS_GIVEN) AB_TRY(run->metric(run->metric_ctx, 0, "loss", loss));
+  if (run->metric && run->bundle->loss_kind != AB_LOSS_GIVEN) AB_TRY(run->metric(run->metric_ctx, (int)part, "loss", loss));
   return AB_OK;
 }
 
@@ -199,11 +209,13 @@ static ab_status differentiate(struct running *r) {
   r->side.pipeline_ops = r->run->route->pipeline;
   AB_TRY(r->side.pipeline_ops->create(&r->side.pipeline, r->run->config, &r->exec));
   AB_TRY(load(r));
-  ab_probe_step(r->exec.probe, 0, 0);
   size_t mark = ab_arena_mark(&r->arena), book = ab_arena_mark(&r->book);
-  AB_TRY(pass_through(r, ab_bundle_activations(r->run->bundle)));
-  ab_arena_release(&r->arena, mark);
-  ab_arena_release(&r->book, book);
+  for (int64_t part = 0; part == 0 || part < r->run->cotangent_parts; part++) {
+    ab_probe_step(r->exec.probe, (int)part, 0);
+    AB_TRY(pass_through(r, ab_bundle_activations(r->run->bundle), part));
+    ab_arena_release(&r->arena, mark);
+    ab_arena_release(&r->book, book);
+  }
   return AB_OK;
 }
 

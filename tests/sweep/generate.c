@@ -95,7 +95,8 @@ static void draw_leaf(struct draw *d, float *out, const struct ab_inventory_row 
   }
   if (d->fill == SWEEP_NORMAL)
     ab_init_draw(out, row->param, dims, (int64_t)(d->c->seed & INT32_MAX), row->layer);
-  if (d->fill == SWEEP_NORMAL && row->param->init == AB_INIT_TRUNCATED)
+  bool linear = ab_block_find(d->c->opened.config->decoder_block)->polynomial && row->layer >= 0;
+  if (d->fill == SWEEP_NORMAL && linear)
     well_conditioned(out, shape.dim[0], shape.dim[1]);
   for (size_t i = 0; i < row->count; i++) {
     if (d->fill == SWEEP_RESIDUES) out[i] = integer(&d->state, (1 << 24) - 1);

@@ -60,6 +60,7 @@ ab_status sweep_run(struct sweep_side *out, const struct sweep_case *c, const ch
                        .config = c->opened.config,
                        .bundle = c->opened.bundle,
                        .steps = 1,
+                       .cotangent_parts = hooks ? hooks->cotangent_parts : 0,
                        .mesh = hooks ? hooks->mesh : NULL,
                        .level = level,
                        .probe = &probe,

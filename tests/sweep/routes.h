@@ -19,6 +19,7 @@ struct sweep_side {
 struct sweep_hooks {
   const struct ab_kernels *kernels;
   const struct ab_mesh_ops *mesh;
+  int64_t cotangent_parts;
 };
 
 ab_status sweep_run(struct sweep_side *out, const struct sweep_case *c, const char *route, enum ab_numerics numerics,
