@@ -80,7 +80,7 @@ void sweep_side_free(struct sweep_side *side) {
   *side = (struct sweep_side){0};
 }
 
-static bool value_of(struct ab_view *out, const struct sweep_side *side, const struct ab_identity *id) {
+bool sweep_value(struct ab_view *out, const struct sweep_side *side, const struct ab_identity *id) {
   const struct ab_recorded *recorded = ab_recording_find(side->recording, id);
   size_t row = recorded ? (size_t)(recorded - side->recording->observation) : side->rows;
   if (row >= side->rows || !side->offset[row]) return false;
@@ -96,7 +96,7 @@ struct both {
 
 static ab_status values(void *ctx, int side, const struct ab_observation *observation, struct ab_view *out) {
   const struct both *both = ctx;
-  return value_of(out, both->side[side], &observation->id) ? AB_OK : AB_FAIL(AB_ENOTFOUND, "not kept");
+  return sweep_value(out, both->side[side], &observation->id) ? AB_OK : AB_FAIL(AB_ENOTFOUND, "not kept");
 }
 
 static void describe(char sentence[SWEEP_SENTENCE], const struct ab_verdict *v) {
@@ -168,7 +168,7 @@ ab_status sweep_compare_integers(char sentence[SWEEP_SENTENCE], const struct swe
     struct ab_view va, vb;
     if (!strcmp(o->id.tensor, "loss")) continue; /* a metric in floating point */
     ab_identity_print(text, &o->id);
-    if (!value_of(&vb, b, &o->id) || !value_of(&va, a, &o->id) || !ab_shape_equal(&va.shape, &vb.shape))
+    if (!sweep_value(&vb, b, &o->id) || !sweep_value(&va, a, &o->id) || !ab_shape_equal(&va.shape, &vb.shape))
       return AB_FAIL(AB_EMISMATCH, "%s is not on both sides", text);
     size_t at = first_difference(&va, &vb);
     if (at == ab_view_count(&vb)) continue;

@@ -25,6 +25,8 @@ struct sweep_hooks {
 ab_status sweep_run(struct sweep_side *out, const struct sweep_case *c, const char *route, enum ab_numerics numerics,
                     enum ab_level level, const struct sweep_hooks *hooks);
 void sweep_side_free(struct sweep_side *side);
+/* The values of one observation; false when they were not kept. Borrowed. */
+bool sweep_value(struct ab_view *out, const struct sweep_side *side, const struct ab_identity *id);
 
 /* a against b. pair SAME: every tensor and metric, bit for bit; F64: what leaves the modules, and the gradients, within
  * the table's bound. All that both owe each other is expected. An empty sentence: equal. */
