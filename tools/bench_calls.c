@@ -34,9 +34,10 @@ static int64_t total;
 void __real_ab_f32_gemm_block(float *c, const float *a, const float *b, const struct ab_gemm *block);
 void __wrap_ab_f32_gemm_block(float *c, const float *a, const float *b, const struct ab_gemm *block);
 
+/* Of the outermost team: the gemm door opens one of its own, often of one. */
 static int worker_number(void) {
 #ifdef _OPENMP
-  return omp_get_thread_num() % WORKERS_MAX;
+  return omp_get_level() > 0 ? omp_get_ancestor_thread_num(1) % WORKERS_MAX : 0;
 #else
   return 0;
 #endif

@@ -1,0 +1,51 @@
+"""bench: that its JSON says what was run. Nothing here is timed."""
+import json
+
+from e2e import EQUAL, USAGE, case, check, expect, main
+
+
+def measured(*arguments):
+    return json.loads(expect(EQUAL, *arguments, tool='bench').out)
+
+
+@case
+def every_gemm_of_a_step_is_seen():
+    tokens, emb, mlp, vocab, layers, rows, heads, length, head_dim = 256, 128, 256, 1024, 8, 8, 4, 32, 32
+    matrices = 4 * emb * emb + 3 * emb * mlp
+    linear = 2 * tokens * layers * (3 * matrices + matrices - mlp * emb)  # recomputed: all but the last projection
+    attention = 2 * length * length * head_dim * rows * heads * layers * (2 + 2 + 5)
+    flop = linear + 3 * 2 * tokens * emb * vocab + attention
+    steps = measured('--case', 'main', '--quick')['steps']
+    check([s['case'] for s in steps] == ['main/linen', 'main/nnx', 'main/sequential'], str(steps))
+    for s in steps:
+        check(round(s['gemm_gflop'] * 1e9) == flop, f"{s['case']}: {s['gemm_gflop']} GFLOP, expected {flop * 1e-9}")
+        check(s['threads'] == 2 and s['rounds'] == 1 and s['gemm_calls'] > 0, str(s))
+        check(0 < s['gemm_share'] < 1 and s['step_to_gemm_only'] > 0 and s['peak_memory'] > 1 << 20, str(s))
+        check(s['step_to_gemm_only'] == s['step_seconds'] / s['gemm_only_seconds'], str(s))
+
+
+@case
+def the_comparison_has_all_its_sides():
+    c = measured('--case', 'compare', '--quick')['compare']
+    check([s['side'] for s in c['sides']] ==
+          ['a (linen)', 'b (nnx)', 'oracle (sequential)', 'truth (sequential64)'], str(c))
+    check(c['steps'] == 15 and c['rounds'] == 1, str(c))
+    check(c['peak_memory_sum'] == sum(s['peak_memory'] for s in c['sides']), str(c))
+    check(0 < c['seconds_min'] <= c['seconds_median'], str(c))
+
+
+@case
+def what_it_does_not_know_is_refused():
+    for arguments, says in ((['--case', 'none'], 'main/linen'), (['--rounds', '0'], '--rounds'), (['main'], "'main'"),
+                            (['--rounds', '1000'], '64'), (['--qick'], '--quick')):
+        r = expect(USAGE, *arguments, tool='bench', says=[says])
+        check(not r.out and r.err.count('\n') == 1, f'{r}: {r.out}{r.err}')
+
+
+@case
+def it_describes_itself():
+    expect(EQUAL, '--help', tool='bench', says=['usage: bench', '--quick'])
+    expect(EQUAL, '--list', tool='bench', says=['compare', 'scan-remat/nnx'])
+
+
+main()
