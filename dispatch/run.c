@@ -201,7 +201,8 @@ static ab_status pass_through(struct running *r, struct ab_activations given, in
   AB_TRY(observe_gradients(r));
   if (k->dry) return AB_OK;
   AB_TRY(count_doors(r));
-  if (run->metric && run->bundle->loss_kind != AB_LOSS_GIVEN) AB_TRY(run->metric(run->metric_ctx, (int)part, "loss", loss));
+  if (run->metric && run->bundle->loss_kind != AB_LOSS_GIVEN)
+    AB_TRY(run->metric(run->metric_ctx, (int)part, "loss", loss));
   return AB_OK;
 }
 

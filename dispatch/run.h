@@ -15,7 +15,7 @@ struct ab_run {
   const struct ab_config *config;
   const struct ab_bundle *bundle;   /* NULL: synthetic data, initial weights from init_weights_seed */
   int64_t steps;                    /* of the config's schedule, at least 1; ignored for kind engine */
-  int64_t cotangent_parts;          /* kind engine, > 0: one pass per equal part of the batch's rows, as steps 0, 1, ...,
+  int64_t cotangent_parts;          /* kind engine, > 0: one pass per equal part of the batch's rows, as steps 0, 1 ...,
                                        each with the cotangent of that part alone: the terms of every gradient */
   const struct ab_mesh_ops *mesh;   /* NULL: all stages here */
   enum ab_level level;

@@ -29,6 +29,12 @@ struct ab_terms {
   size_t gradients;
 };
 
+/* Multiplication by a constant of many bits, high half folded in: enough for points that nobody chooses against us. */
+static uint64_t next_word(uint64_t *state) {
+  ab_u128 product = (ab_u128)(*state += UINT64_C(0x9e3779b97f4a7c15)) * UINT64_C(0xd1342543de82ef95);
+  return (uint64_t)(product >> 64) ^ (uint64_t)product;
+}
+
 ab_status ab_terms_new(struct ab_terms **out, int layers, int microbatches, int rows) {
   struct ab_terms *terms;
   AB_TRY(ab_mem_new(&terms, 1, sizeof *terms));
@@ -39,8 +45,8 @@ ab_status ab_terms_new(struct ab_terms **out, int layers, int microbatches, int 
     ab_terms_free(terms);
     AB_TRY(status);
   }
-  uint64_t power = UINT64_C(0x123456789abcdef);
-  for (size_t j = 0; j < terms->points; j++) terms->point[j] = power = ab_m61_multiply(power, power ^ j << 7 ^ 0x5bd1e995);
+  uint64_t state = 1;
+  for (size_t j = 0; j < terms->points; j++) terms->point[j] = ab_m61_reduce(next_word(&state));
   *out = terms;
   return AB_OK;
 }
@@ -57,7 +63,8 @@ void ab_terms_free(struct ab_terms *terms) {
 }
 
 /* Horner's rule at every point. out [points]. */
-static ab_status take_sketch(uint64_t *out, const struct ab_terms *terms, const char *name, const struct ab_view *view) {
+static ab_status take_sketch(uint64_t *out, const struct ab_terms *terms, const char *name,
+                             const struct ab_view *view) {
   struct ab_cursor cursor;
   bool residues = view->dtype == AB_M61;
   memset(out, 0, terms->points * sizeof *out);
@@ -98,12 +105,12 @@ ab_status ab_terms_add(struct ab_terms *terms, int layer, const char *name, int 
   size_t count = ab_view_count(term);
   struct gradient *g = find(terms, layer, name);
   if (part < 0 || part >= terms->parts || layer < 0 || layer >= terms->layers)
-    return AB_FAIL(AB_EMISMATCH, "term %d of '%s' in layer %d; expected one of %d terms in %d layers", part, name, layer,
-                   terms->parts, terms->layers);
+    return AB_FAIL(AB_EMISMATCH, "term %d of '%s' in layer %d; expected one of %d terms in %d layers", part, name,
+                   layer, terms->parts, terms->layers);
   if (!g) AB_TRY(add_gradient(&g, terms, layer, name, count));
   if (g->count != count || g->given[part])
-    return AB_FAIL(AB_EMISMATCH, "term %d of '%s' in layer %d has %zu elements%s; expected %zu, once", part, name, layer,
-                   count, g->given[part] ? " and was given before" : "", g->count);
+    return AB_FAIL(AB_EMISMATCH, "term %d of '%s' in layer %d has %zu elements%s; expected %zu, once", part, name,
+                   layer, count, g->given[part] ? " and was given before" : "", g->count);
   AB_TRY(take_sketch(g->sketch + (size_t)part * terms->points, terms, name, term));
   g->given[part] = true;
   return AB_OK;

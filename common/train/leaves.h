@@ -48,7 +48,8 @@ ab_status ab_leaf_values_new(struct ab_leaf_values *out, const struct ab_leaf_ta
 void ab_leaf_values_free(struct ab_leaf_values *buffer);
 /* Writes the first leaf->count values into the leaf. AB_EFORMAT names the parameter and the index of a value that the
  * dtype cannot hold: residues are integers. */
-ab_status ab_leaf_set(const struct ab_leaf *leaf, const struct ab_leaf_values *buffer, const struct ab_kernels *kernels);
+ab_status ab_leaf_set(const struct ab_leaf *leaf, const struct ab_leaf_values *buffer,
+                      const struct ab_kernels *kernels);
 
 /* Sets a side's parameters from a stacked F32 tree that passed ab_layout_check. Not during a step (allocates). */
 ab_status ab_leaves_load(const struct ab_side *side, const struct ab_config *config, const struct ab_kernels *kernels,
