@@ -45,7 +45,7 @@ static real *tiles_of(void *work, const struct ab_attention_dims *dims) {
 #endif
 }
 
-static inline bool worth_spreading(int64_t heads, const struct ab_attention_dims *dims) {
+static bool worth_spreading(int64_t heads, const struct ab_attention_dims *dims) {
   return heads > 1 && may_spread(pieces_of((size_t)(heads * dims->length * dims->length), SPREAD_ELEMENTS));
 }
 
@@ -103,7 +103,9 @@ void KERNEL(attention)(void *out_, void *row_max, void *row_sum, const void *q, 
                        const int32_t *segment_ids, void *work, const struct ab_attention_dims *dims) {
   real *out = out_;
   int64_t heads = dims->rows * dims->heads;
-#pragma omp parallel for schedule(static) num_threads(AB_ATTENTION_WORKERS) if (worth_spreading(heads, dims))
+  bool spread = worth_spreading(heads, dims);
+  (void)spread; /* read by the pragma alone */
+#pragma omp parallel for schedule(static) num_threads(AB_ATTENTION_WORKERS) if (spread)
   for (int64_t i = 0; i < heads; i++) {
     int64_t row = i / dims->heads, h = i % dims->heads;
     struct head head = head_at(q, k, v, segment_ids, row, h, dims);
@@ -176,6 +178,8 @@ void KERNEL(attention_input)(void *dq, void *dk, void *dv, const void *dout, con
                              void *work, const struct ab_attention_dims *dims) {
   struct backward b = {dq, dk, dv, dout, row_max, row_sum, out, q, k, v, segment_ids, dims};
   int64_t groups = dims->rows * dims->kv_heads;
-#pragma omp parallel for schedule(static) num_threads(AB_ATTENTION_WORKERS) if (worth_spreading(groups, dims))
+  bool spread = worth_spreading(groups, dims);
+  (void)spread; /* read by the pragma alone */
+#pragma omp parallel for schedule(static) num_threads(AB_ATTENTION_WORKERS) if (spread)
   for (int64_t g = 0; g < groups; g++) group_back(&b, g, tiles_of(work, dims));
 }
