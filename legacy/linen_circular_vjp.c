@@ -1,5 +1,5 @@
 /* The backward pass of CircularPipeline: custom VJPs at three levels, an iteration within a window within the loop over
- * repeats. pipelines.md 3.3 has the order of additions.
+ * repeats. The additions run in the order that the transposed scans give.
  */
 #include "linen_circular.h"
 

@@ -1,6 +1,8 @@
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 
+#include "file.h"
 #include "outcome.h"
 #include "process.h"
 #include "side_mode.h"
@@ -31,16 +33,35 @@ static int list_defects(void) {
   return AB_EXIT_EQUAL;
 }
 
+/* What was asked for must be writable before anything runs. */
+static ab_status check_outputs(const struct ab_request *request) {
+  struct ab_names names;
+  if (request->dump && ab_file_exists(request->dump)) {
+    AB_TRY(ab_folder_list(&names, request->dump, 1000));
+    size_t held = names.count;
+    ab_names_free(&names);
+    if (held) return AB_FAIL(AB_EIO, "--dump '%s' is there and not empty; expected a new folder", request->dump);
+  }
+  const char *slash = request->json ? strrchr(request->json, '/') : NULL;
+  char folder[4096];
+  if (!slash || slash == request->json) return AB_OK;
+  snprintf(folder, sizeof folder, "%.*s", (int)(slash - request->json), request->json);
+  if (!ab_folder_exists(folder)) return AB_FAIL(AB_EIO, "--json '%s': there is no folder '%s'", request->json, folder);
+  return AB_OK;
+}
+
 static int compare(const struct ab_request *request) {
   struct ab_judgement j;
+  if (check_outputs(request) != AB_OK) return fail(AB_EXIT_USAGE);
   if (ab_judgement_open(&j, request) != AB_OK) return fail(AB_EXIT_USAGE);
   if (request->verbose) {
     ab_config_print(stderr, j.opened.config);
     ab_config_print_notes(stderr, j.opened.config);
   }
   ab_status status = ab_judgement_run(&j);
-  if (status == AB_OK && request->dump && j.extra != AB_EXIT_USAGE && !j.failures) status = ab_judgement_dump(&j);
   int code = status == AB_OK ? ab_outcome_print(&j, "ab_compare") : fail(AB_EXIT_USAGE);
+  if (status == AB_OK && request->dump && j.side[AB_SIDE_A].values && ab_judgement_dump(&j) != AB_OK)
+    code = fail(AB_EXIT_USAGE);
   ab_judgement_close(&j);
   return code;
 }
@@ -64,6 +85,7 @@ int main(int argc, char **argv) {
   struct ab_request request;
   if (ab_process_claim_standard_fds() != AB_OK) return AB_EXIT_USAGE;
   signal(SIGPIPE, SIG_IGN);
+  signal(SIGXFSZ, SIG_IGN);
   if (ab_request_parse(&request, argc, argv) != AB_OK) return fail(AB_EXIT_USAGE);
   int code = act(&request);
   ab_request_free(&request);

@@ -132,6 +132,7 @@ static int act(struct ab_request *request) {
   if (request->version) return ab_version_print(stdout, "ab_golden"), 0;
   request->numerics = "portable";
   request->ignore_golden = true;
+  request->program = "ab_compare"; /* what repeats the comparison without recording */
   return record(request);
 }
 

@@ -49,6 +49,9 @@ static ab_status load_config(struct ab_case *c, const struct ab_request *request
 }
 
 static ab_status count_steps(struct ab_case *c, const struct ab_request *request) {
+  if (c->bundle && c->bundle->train && c->config->steps < ab_bundle_steps(c->bundle))
+    return AB_FAIL(AB_ECONFIG, "key 'steps' is %lld, the bundle has %lld; expected --steps N to run its first N",
+                   (long long)c->config->steps, (long long)ab_bundle_steps(c->bundle));
   int64_t most = c->bundle ? ab_bundle_steps(c->bundle) : c->config->steps;
   c->steps = request->steps ? request->steps : most;
   if (c->steps > most)

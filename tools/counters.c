@@ -106,6 +106,7 @@ static size_t names_of(const char *name[NAMES_MAX], const struct ab_recording *r
 static ab_status check_half(const struct ab_recording *a, const struct ab_recording *b, bool fetches_too) {
   const char *name[NAMES_MAX];
   size_t names = names_of(name, a);
+  if (names == NAMES_MAX) return AB_FAIL(AB_EMISMATCH, "%s has %d or more kinds of counters", a->name, NAMES_MAX);
   for (size_t i = 0; i < names; i++) {
     if (!must_agree(name[i], fetches_too)) continue;
     int64_t here = total(a, name[i], NULL), there = total(b, name[i], NULL);

@@ -22,6 +22,6 @@ ab_status ab_check_executions(const struct ab_recording *recording, const struct
  * counts), and what upstream_faithful=B7 moves besides; the two circular engines differ there by design.
  * AB_EMISMATCH. */
 ab_status ab_check_gathers(const struct ab_recording *recording, const struct ab_case *c, enum ab_family family);
-/* Every counter of a is b's and the other way round, weight fetches only with fetches_too. AB_EMISMATCH names the first
- * that differs. */
+/* The totals of execute, recompute and ring counters are the same in both, those of weight fetches with fetches_too.
+ * AB_EMISMATCH names the first that differs. */
 ab_status ab_check_same_counters(const struct ab_recording *a, const struct ab_recording *b, bool fetches_too);

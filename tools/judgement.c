@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "file.h"
+#include "limits.h"
 #include "mem.h"
 
 enum { DEFAULT_TIMEOUT = 600 };
@@ -37,6 +38,9 @@ static ab_status choose_b(struct ab_judgement *j) {
 static ab_status choose_routes(struct ab_judgement *j) {
   AB_TRY(ab_route_find(&j->a, j->request.a ? j->request.a : "linen"));
   AB_TRY(choose_b(j));
+  if (j->a->arithmetic != j->b->arithmetic)
+    return AB_FAIL(AB_ECONFIG, "routes '%s' and '%s' compute in different arithmetic; expected two of one kind (every "
+                   "float32 comparison includes the float64 oracle)", j->a->name, j->b->name);
   if (j->a == j->b && !j->request.allow_same)
     return AB_FAIL(AB_ECONFIG, "both sides are route '%s': nothing would be compared; --allow-same allows it",
                    j->a->name);
@@ -136,6 +140,16 @@ static bool succeeded(struct ab_judgement *j, enum ab_side_place place) {
 
 static bool is_f32(const struct ab_route *route) { return route->arithmetic == AB_ARITHMETIC_F32; }
 
+/* At the same time when their memory allows it: B and the f32 oracle need about what A did, float64 twice that. */
+static ab_status run_together_or_in_turn(struct ab_judgement *j, const struct ab_side_order *orders, size_t count) {
+  struct ab_memory_limit limit;
+  AB_TRY(ab_memory_available(&limit, ""));
+  if (j->side[AB_SIDE_A].recording->plan_bytes < limit.available / 5)
+    return ab_sides_run(&j->side[AB_SIDE_B], orders, count);
+  for (size_t i = 0; i < count; i++) AB_TRY(ab_sides_run(&j->side[AB_SIDE_B + (int)i], &orders[i], 1));
+  return AB_OK;
+}
+
 /* The truth about residues is their oracle itself. */
 static ab_status run_others(struct ab_judgement *j) {
   struct ab_side_order orders[3];
@@ -146,7 +160,7 @@ static ab_status run_others(struct ab_judgement *j) {
   orders[2] = oracle_order(j, "truth", "sequential64");
   for (int i = 0; i < 2; i++) orders[i].against = &j->side[AB_SIDE_A];
   if (is_f32(j->a)) orders[2].params_from = &j->side[AB_SIDE_A];
-  AB_TRY(ab_sides_run(&j->side[AB_SIDE_B], orders, (size_t)count));
+  AB_TRY(run_together_or_in_turn(j, orders, (size_t)count));
   bool all = true;
   for (int i = 0; i < count; i++) all &= succeeded(j, (enum ab_side_place)(AB_SIDE_B + i));
   if (all) AB_TRY(ab_judge_all(j));

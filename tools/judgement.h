@@ -13,6 +13,11 @@
 enum ab_side_place { AB_SIDE_A, AB_SIDE_B, AB_SIDE_ORACLE, AB_SIDE_TRUTH, AB_SIDE_ORACLE_AT_A, AB_SIDES };
 enum { AB_VERDICTS_MAX = 8, AB_NOTES_MAX = 16 };
 
+/* The f32 oracle at A's parameters, and its distance to the f64 one: what an uncalibrated bound is made of. */
+struct ab_own_distance {
+  const struct ab_side_result *oracle, *truth;
+};
+
 struct ab_judgement {
   struct ab_request request; /* numerics as the golden asks when the user did not say */
   struct ab_case opened;
@@ -26,6 +31,7 @@ struct ab_judgement {
   struct ab_recording *golden_recording;
   struct ab_verdict verdict[AB_VERDICTS_MAX];
   size_t verdicts;
+  struct ab_own_distance own;
   enum ab_cause cause;
   struct ab_side_failure failure[AB_SIDES];
   size_t failures;

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "json.h"
 #include "mem.h"
 #include "text.h"
 #include "version.h"
@@ -14,11 +15,32 @@ static int complain(const char *tool) {
   return AB_EXIT_USAGE;
 }
 
+/* The core that side A read back, as its stream's header says. */
+static void core_of(char *text, size_t size, const struct ab_recording *recording) {
+  struct ab_json *header;
+  const char *core;
+  snprintf(text, size, "not reached");
+  if (!recording || !recording->header) return;
+  if (ab_json_parse(&header, recording->header, strlen(recording->header), "stream header", NULL) == AB_OK) {
+    if (ab_json_get_string(&core, header, "blas_core") == AB_OK)
+      snprintf(text, size, "%.*s", (int)strcspn(core, " "), core);
+    ab_json_free(header);
+  }
+  ab_status_clear();
+}
+
 static void describe(char *text, size_t size, const struct ab_judgement *j) {
-  const char *core = ab_blas_core_wanted();
+  char core[64];
+  core_of(core, sizeof core, j->side[AB_SIDE_A].recording);
   snprintf(text, size, "%s: %s and %s, BLAS core %s", ab_numerics_name(j->opened.numerics),
-           ab_route_kernels(j->a, j->opened.numerics)->name, ab_route_kernels(j->b, j->opened.numerics)->name,
-           core ? core : "chosen by OpenBLAS");
+           ab_route_kernels(j->a, j->opened.numerics)->name, ab_route_kernels(j->b, j->opened.numerics)->name, core);
+}
+
+static const char *dtype_of(const struct ab_route *route) {
+  static const char *const names[] = {[AB_ARITHMETIC_F32] = "float32 (MaxText's default is bfloat16)",
+                                      [AB_ARITHMETIC_F64] = "float64",
+                                      [AB_ARITHMETIC_EXACT] = "integers modulo 2^61 - 1"};
+  return names[route->arithmetic];
 }
 
 static ab_status write_out(const struct ab_judgement *j, const struct ab_report *report) {
@@ -42,7 +64,7 @@ ab_status ab_outcome_new(struct ab_outcome *out, const struct ab_judgement *j, c
   describe(out->numerics, sizeof out->numerics, j);
   out->report = (struct ab_report){.tool = tool, .version = ab_version, .case_name = j->opened.name,
                                    .command = out->command, .numerics = out->numerics,
-                                   .dtype = "float32 (MaxText's default is bfloat16)", .verdict = out->verdict,
+                                   .dtype = dtype_of(j->a), .verdict = out->verdict,
                                    .verdicts = j->verdicts, .cause = j->cause, .failure = j->failure,
                                    .failures = j->failures, .note = (const char *const *)j->note, .notes = j->notes,
                                    .extra = j->extra,

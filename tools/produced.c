@@ -31,6 +31,9 @@ static ab_status restack(struct ab_tree *tree, const struct ab_layout *layout, c
   AB_TRY(ab_layout_view(&to, layout, tree, row->layer, row->param->name));
   AB_TRY(ab_kept_read(side->values, &id, &from));
   show_integers(&from);
+  if (ab_view_count(&from) != ab_view_count(&to))
+    return AB_FAIL(AB_ESHAPE, "'%s' of %s has %zu elements, expected %zu", id.tensor, side->name, ab_view_count(&from),
+                   ab_view_count(&to));
   if (from.dtype != to.dtype)
     return AB_FAIL(AB_EMISMATCH, "'%s' of %s is %s, expected %s: a bundle holds float32", id.tensor, side->name,
                    ab_dtype_name(from.dtype), ab_dtype_name(to.dtype));

@@ -102,9 +102,18 @@ static bool shows_defect(const struct ab_config *c) {
   return c->pipelined && c->pipeline_fsdp_ag_per_repeat && c->num_stages > 2 && !ab_faithful(c, AB_DEFECT_B1);
 }
 
+/* A bundle without these says nothing about a run. */
+static ab_status must_hold(const struct ab_reference *r) {
+  const struct ab_bundle *bundle = r->opened->bundle;
+  const char *missing = !r->results.grads ? "grads" : !bundle->train && !r->results.outputs ? "outputs" : NULL;
+  if (!missing) return AB_OK;
+  return AB_FAIL(AB_ENOTFOUND, "%s/%s.safetensors is missing: nothing to compare with", bundle->folder, missing);
+}
+
 static ab_status open_reference(struct ab_reference *r) {
   const struct ab_bundle *bundle = r->opened->bundle;
   AB_TRY(ab_bundle_expect(&r->results, bundle));
+  AB_TRY(must_hold(r));
   r->as_meant = shows_defect(r->opened->config) && ab_results_as_meant(&r->results);
   AB_TRY(ab_bounds_open(&r->bounds, bundle->folder, bundle->train));
   AB_TRY(ab_recording_new(&r->truth, "MaxText"));

@@ -49,7 +49,7 @@ static void table(struct ab_option out[OPTIONS], struct ab_request *r) {
        .flag = &r->intended_oracle},
       {.name = "list-upstream-defects", .help = "name what upstream_faithful=ID,... can reproduce and exit",
        .flag = &r->list_defects},
-      {.name = "verbose", .help = "print every config value, notes and all findings", .flag = &r->verbose},
+      {.name = "verbose", .help = "print every config value, and what it cannot do here", .flag = &r->verbose},
       {.name = "help", .help = "print this", .flag = &r->help},
       {.name = "version", .help = "print version, compiler and BLAS", .flag = &r->version},
       {.name = "reason", .argument = "TEXT", .text = &r->reason}, /* ab_golden */
@@ -106,7 +106,7 @@ static ab_status parse(struct ab_request *r, int argc, char **argv) {
 }
 
 ab_status ab_request_parse(struct ab_request *out, int argc, char **argv) {
-  *out = (struct ab_request){0};
+  *out = (struct ab_request){.program = argc ? argv[0] : "ab_compare"};
   ab_status status = parse(out, argc, argv);
   if (status != AB_OK) ab_request_free(out);
   return status;
@@ -173,16 +173,22 @@ ab_status ab_request_command(char **out, const struct ab_request *r) {
   const char **argv;
   AB_TRY(ab_request_case_arguments(&argv, r));
   const char *named[] = {"--a", r->a, "--b", r->b, "--golden", r->golden};
-  size_t room = 96, used = 0;
+  size_t room = 128 + 4 * strlen(r->program), used = 0;
   for (size_t i = 0; argv[i]; i++) room += 4 * strlen(argv[i]) + 4;
   for (size_t i = 0; i < 6; i += 2) room += named[i + 1] ? 4 * strlen(named[i + 1]) + 16 : 0;
   char *line;
   ab_status status = ab_mem_new(&line, room, 1);
   if (status == AB_OK) {
-    used = quote(line, used, "ab_compare");
+    used = quote(line, used, r->program);
     for (size_t i = 0; argv[i]; i++) used = quote(line, used, argv[i]);
     for (size_t i = 0; i < 6; i += 2)
       if (named[i + 1]) used = quote(line, quote(line, used, named[i]), named[i + 1]);
+    if (r->timeout) {
+      char seconds[24];
+      snprintf(seconds, sizeof seconds, "%ld", r->timeout);
+      used = quote(line, quote(line, used, "--timeout"), seconds);
+    }
+    if (r->allow_same) used = quote(line, used, "--allow-same");
     if (r->intended_oracle) used = quote(line, used, "--intended-oracle");
     *out = line;
   }

@@ -61,15 +61,22 @@ static ab_status follow(void *ctx, const struct ab_side *target, const struct ab
   struct ab_leaf_values buffer;
   if (step == 0) return AB_OK;
   AB_TRY(ab_leaf_table_new(&table, side->opened.config, kernels, false));
-  AB_TRY(ab_leaf_table_fill(&table, target, AB_PARAMS));
-  AB_TRY(ab_leaf_values_new(&buffer, &table));
-  ab_status status = AB_OK;
+  ab_status status = ab_leaf_values_new(&buffer, &table);
+  if (status != AB_OK) {
+    ab_leaf_table_free(&table);
+    return status;
+  }
+  status = ab_leaf_table_fill(&table, target, AB_PARAMS);
   for (size_t i = 0; i < table.leaves && status == AB_OK; i++) {
     struct ab_identity id = {.step = step - 1, .microbatch = -1, .layer = table.leaf[i].layer, .phase = AB_UPDATE};
     struct ab_view view;
     snprintf(id.tensor, sizeof id.tensor, "%s", table.leaf[i].param->name);
     status = ab_kept_read(side->from_values, &id, &view);
     if (status != AB_OK) break;
+    if (view.dtype != AB_F32 || ab_view_count(&view) != table.leaf[i].count) {
+      status = AB_FAIL(AB_ESHAPE, "'%s' of layer %d in the followed side has another shape", id.tensor, id.layer);
+      break;
+    }
     memcpy(buffer.values, view.data, table.leaf[i].count * sizeof *buffer.values);
     status = ab_leaf_set(&table.leaf[i], &buffer, kernels);
   }
@@ -107,7 +114,9 @@ static ab_status work(struct side *side) {
   const struct ab_kernels *kernels = ab_route_kernels(side->route, side->opened.numerics);
   AB_TRY(open_values(side));
   struct ab_run run = run_of(side, kernels);
-  AB_TRY(ab_run_plan(&plan, &run));
+  ab_status planned = ab_run_plan(&plan, &run);
+  if (planned == AB_ENOMEM) return AB_FAIL(AB_ECONFIG, "this model cannot be planned: %s", ab_status_message());
+  AB_TRY(planned);
   AB_TRY(ab_stream_plan(side->writer, ab_run_plan_bytes(&plan)));
   AB_TRY(ab_run_check_memory(&plan));
   AB_TRY(ab_float_environment());
@@ -139,6 +148,7 @@ static ab_status begin(struct side *side, const struct ab_request *request) {
   side->keeper.fd = -1;
   AB_TRY(ab_process_die_with_parent());
   signal(SIGPIPE, SIG_IGN);
+  signal(SIGXFSZ, SIG_IGN);
   AB_TRY(ab_route_find(&side->route, request->side));
   ab_version_side_header(header, sizeof header, side->route->name, kernels_name(side));
   AB_TRY(ab_stream_writer_new(&side->writer, AB_SIDE_FD, header));
@@ -147,6 +157,7 @@ static ab_status begin(struct side *side, const struct ab_request *request) {
 
 /* A user's mistake and a refusal of memory leave with AB_ECONFIG: the parent gives them exit code 2. */
 static ab_status as_input_error(ab_status status, bool opened) {
+  if (status == AB_EIO) return AB_ECONFIG; /* a disk that is full is the environment's fault, not the side's */
   return !opened && (status == AB_EFORMAT || status == AB_ESHAPE || status == AB_EIO || status == AB_ENOTFOUND ||
                      status == AB_EMISMATCH) ? AB_ECONFIG : status;
 }

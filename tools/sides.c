@@ -160,6 +160,7 @@ ab_status ab_sides_run(struct ab_side_result *out, const struct ab_side_order *o
   struct ab_process_spec *specs = NULL;
   memset(out, 0, count * sizeof *out);
   AB_TRY(ab_mem_new(&listeners, count, sizeof *listeners));
+  for (size_t i = 0; i < count; i++) listeners[i].copy = -1;
   ab_status status = ab_mem_new(&specs, count, sizeof *specs);
   if (status == AB_OK) status = run(listeners, specs, out, orders, count);
   for (size_t i = 0; i < count; i++) release(&listeners[i]);

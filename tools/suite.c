@@ -18,7 +18,8 @@ static double now(void) {
 }
 
 static struct ab_request request_of(const struct ab_request *request, const struct ab_suite_row *row) {
-  struct ab_request own = {.target = row->target,
+  struct ab_request own = {.program = request->program,
+                           .target = row->target,
                            .overrides = row->overrides,
                            .override_count = row->override_count,
                            .golden = row->golden,

@@ -1,5 +1,7 @@
 #include <math.h>
+#include <stdio.h>
 
+#include "file.h"
 #include "judgement.h"
 #include "observed.h"
 #include "upstream.h"
@@ -18,19 +20,14 @@ static struct ab_side_result *ran(struct ab_judgement *j, enum ab_side_place pla
   return j->side[place].values ? &j->side[place] : NULL;
 }
 
-/* The f32 oracle at A's parameters, and its distance to the f64 one: what an uncalibrated bound is made of. */
-struct own_distance {
-  const struct ab_side_result *oracle, *truth;
-};
-
-static double metric_distance(const struct own_distance *own, const struct ab_identity *id) {
+static double metric_distance(const struct ab_own_distance *own, const struct ab_identity *id) {
   const struct ab_recorded_metric *a = ab_recording_metric(own->oracle->recording, id->step, id->tensor);
   const struct ab_recorded_metric *b = ab_recording_metric(own->truth->recording, id->step, id->tensor);
   if (!a || !b || b->metric.value == 0) return -1;
   return fabs(a->metric.value - b->metric.value) / fabs(b->metric.value);
 }
 
-static double tensor_distance(const struct own_distance *own, const struct ab_identity *id) {
+static double tensor_distance(const struct ab_own_distance *own, const struct ab_identity *id) {
   struct ab_view a, b;
   struct ab_difference difference;
   ab_status status = ab_kept_read(own->oracle->values, id, &a);
@@ -42,8 +39,10 @@ static double tensor_distance(const struct own_distance *own, const struct ab_id
 }
 
 static void bounds(void *ctx, const struct ab_identity *id, double *given, double *own) {
+  const struct ab_own_distance *sides = ctx;
   (void)given;
-  bool metric = ab_recording_metric(((struct own_distance *)ctx)->truth->recording, id->step, id->tensor) != NULL;
+  if (!sides->oracle || !sides->truth) return;
+  bool metric = ab_recording_metric(sides->truth->recording, id->step, id->tensor) != NULL;
   *own = metric && id->layer < 0 ? metric_distance(ctx, id) : tensor_distance(ctx, id);
 }
 
@@ -58,7 +57,7 @@ static enum ab_pair pair_of(const struct ab_route *a, const struct ab_route *b) 
   return a->arithmetic == AB_ARITHMETIC_F64 ? AB_PAIR_F64 : AB_PAIR_SAME;
 }
 
-/* What two sides of different arithmetic have in common and both keep. */
+/* What two sides that need not agree bit for bit have in common and both keep the values of. */
 static unsigned common_quantities(enum ab_pair pair, bool engine) {
   unsigned kept = 1u << AB_Q_METRIC | 1u << AB_Q_WEIGHT_GRADIENT;
   if (engine) kept |= 1u << AB_Q_OUTPUT | 1u << AB_Q_INPUT_GRADIENT;
@@ -66,7 +65,7 @@ static unsigned common_quantities(enum ab_pair pair, bool engine) {
 }
 
 static ab_status judge_pair(struct ab_judgement *j, const struct ab_side_result *a, const struct ab_side_result *b,
-                            enum ab_pair pair, const struct ab_expected *expected, struct own_distance *own) {
+                            enum ab_pair pair, const struct ab_expected *expected, struct ab_own_distance *own) {
   struct pair_values sides = {{a, b}};
   bool engine = j->opened.bundle && !j->opened.bundle->train;
   struct ab_comparison c = {.a = a->recording,
@@ -84,7 +83,7 @@ static ab_status judge_pair(struct ab_judgement *j, const struct ab_side_result 
 }
 
 /* The f32 oracle at A's parameters is the free one as long as both agree; otherwise it runs again there. */
-static ab_status own_of(struct own_distance *own, struct ab_judgement *j, const struct ab_verdict *against_oracle) {
+static ab_status own_of(struct ab_own_distance *own, struct ab_judgement *j, const struct ab_verdict *against_oracle) {
   own->truth = ran(j, AB_SIDE_TRUTH);
   own->oracle = ran(j, AB_SIDE_ORACLE);
   if (against_oracle->exit == AB_EXIT_EQUAL) return AB_OK;
@@ -93,21 +92,28 @@ static ab_status own_of(struct own_distance *own, struct ab_judgement *j, const 
   return AB_OK;
 }
 
+/* When engines and oracle agree, what fails from verdict `first` on is something that they share, or the record. */
+static void blame(struct ab_judgement *j, size_t first, enum ab_cause cause) {
+  for (size_t i = first; i < j->verdicts; i++)
+    if (j->verdict[i].exit != AB_EXIT_EQUAL && j->cause == AB_CAUSE_EQUAL) j->cause = cause;
+}
+
 /* A, and B where it is not A bit for bit, against the oracles. Verdicts 1 (A) and 2 (B) are the ones that decide who is
  * wrong. */
 static ab_status judge_truth(struct ab_judgement *j, const struct ab_expected *sides) {
   const struct ab_side_result *a = ran(j, AB_SIDE_A), *b = ran(j, AB_SIDE_B), *oracle = ran(j, AB_SIDE_ORACLE),
                               *truth = ran(j, AB_SIDE_TRUTH);
   bool a64 = j->a->arithmetic == AB_ARITHMETIC_F64, b64 = j->b->arithmetic == AB_ARITHMETIC_F64;
-  struct own_distance own = {0};
+  struct ab_own_distance *own = &j->own;
   struct ab_expected owed;
   AB_TRY(ab_expect_truth(&owed, &j->opened));
   AB_TRY(judge_pair(j, a, a64 ? truth : oracle, a64 ? AB_PAIR_F64 : AB_PAIR_SAME, sides, NULL));
   AB_TRY(judge_pair(j, b, b64 ? truth : oracle, b64 ? AB_PAIR_F64 : AB_PAIR_SAME, b64 && !a64 ? &owed : sides, NULL));
   j->cause = ab_cause_of(&j->verdict[0], &j->verdict[1], &j->verdict[2]);
   if (j->a->arithmetic != AB_ARITHMETIC_F32) return AB_OK;
-  AB_TRY(own_of(&own, j, &j->verdict[1]));
-  AB_TRY(judge_pair(j, a, truth, AB_PAIR_MIXED, &owed, &own));
+  AB_TRY(own_of(own, j, &j->verdict[1]));
+  AB_TRY(judge_pair(j, a, truth, AB_PAIR_MIXED, &owed, own));
+  blame(j, j->verdicts - 1, AB_CAUSE_BOTH_MOVED);
   return AB_OK;
 }
 
@@ -118,8 +124,7 @@ static ab_status judge_reference(struct ab_judgement *j) {
   j->verdicts++;
   AB_TRY(ab_reference_judge(&j->verdict[j->verdicts], j->reference, ran(j, AB_SIDE_B)));
   j->verdicts++;
-  bool both = j->verdict[first].exit != AB_EXIT_EQUAL && j->verdict[first + 1].exit != AB_EXIT_EQUAL;
-  if (both && j->cause == AB_CAUSE_EQUAL) j->cause = AB_CAUSE_BOTH_MOVED;
+  blame(j, first, AB_CAUSE_BOTH_MOVED);
   return ab_judgement_note(j, "%zu files, keys and tensors of the bundle are not needed and were ignored",
                            ab_reference_ignored(j->reference));
 }
@@ -128,20 +133,24 @@ static ab_status judge_golden(struct ab_judgement *j) {
   struct ab_expected owed;
   bool portable = j->opened.numerics == AB_NUMERICS_PORTABLE;
   const enum ab_side_place places[] = {AB_SIDE_A, AB_SIDE_B};
+  size_t first = j->verdicts;
   if (!j->golden) return AB_OK;
   AB_TRY(ab_expect_golden(&owed, &j->opened, j->golden->selection));
   for (int i = 0; i < 2; i++) {
     AB_TRY(ab_golden_compare(&j->verdict[j->verdicts], j->golden, ran(j, places[i])->recording, j->golden_recording,
-                             portable, &owed, NULL, NULL));
+                             portable, &owed, portable ? NULL : bounds, &j->own));
     j->verdicts++;
   }
+  blame(j, first, AB_CAUSE_GOLDEN_STALE);
   return AB_OK;
 }
 
 static void check(struct ab_judgement *j, ab_status status) {
   j->counts_checked++;
   j->counts_wrong += status != AB_OK;
-  if (status != AB_OK) ab_judgement_trouble(j, AB_EXIT_INCOMPARABLE, ab_status_message());
+  if (status == AB_OK) return;
+  ab_judgement_trouble(j, AB_EXIT_INCOMPARABLE, ab_status_message());
+  if (j->cause == AB_CAUSE_EQUAL) j->cause = AB_CAUSE_STRUCTURE;
 }
 
 /* Which of upstream's defects the run reproduced, where one could have shown. */
@@ -176,10 +185,23 @@ static void judge_counts(struct ab_judgement *j) {
   for (int i = 0; i < 2; i++) {
     size_t faults = ab_recording_recompute_faults(both[i], &first);
     if (!faults) continue;
-    char text[AB_IDENTITY_TEXT];
+    char text[AB_IDENTITY_TEXT], sentence[AB_IDENTITY_TEXT + 160];
     ab_identity_print(text, &first->observation.id);
-    ab_judgement_trouble(j, AB_EXIT_DIFFERENT, text);
+    snprintf(sentence, sizeof sentence, "%s recomputed %zu tensors to other bits than forward, first %s", both[i]->name,
+             faults, text);
+    ab_judgement_trouble(j, AB_EXIT_DIFFERENT, sentence);
+    if (j->cause == AB_CAUSE_EQUAL) j->cause = i == 0 ? AB_CAUSE_A_WRONG : AB_CAUSE_B_WRONG;
   }
+}
+
+/* What a reader would otherwise have to find out. */
+static ab_status note_limits(struct ab_judgement *j) {
+  if (j->verdict[0].nonfinite)
+    AB_TRY(ab_judgement_note(j, "%zu values are NaN or infinite: they are equal to nothing, not even to themselves",
+                             j->verdict[0].nonfinite));
+  if (ab_folder_exists(j->request.target) && !j->opened.bundle && !j->golden && !j->request.ignore_golden)
+    AB_TRY(ab_judgement_note(j, "the case directory holds no golden.json: nothing recorded was compared with"));
+  return AB_OK;
 }
 
 ab_status ab_judge_all(struct ab_judgement *j) {
@@ -195,5 +217,6 @@ ab_status ab_judge_all(struct ab_judgement *j) {
   AB_TRY(judge_reference(j));
   AB_TRY(judge_golden(j));
   judge_counts(j);
+  AB_TRY(note_limits(j));
   return AB_OK;
 }

@@ -102,5 +102,5 @@ void ab_inventory_free(struct ab_inventory *inventory);
 /* "layers/7/self_attention/query/kernel" or "token_embedder/embedding". */
 void ab_canonical_path(char *text, size_t size, int layer, const char *name);
 
-/* The three parameters outside the layers (model.md 6.1), in the order embedding, norm, logits. */
+/* The three parameters outside the layers, in the order embedding, norm, logits. */
 extern const struct ab_param ab_outer_params[3];

@@ -66,9 +66,9 @@ void ab_layer_backward_input(const struct ab_layer *layer, const struct ab_layer
 void ab_layer_backward_weight(const struct ab_layer *layer, const struct ab_layer_call *call);
 void ab_layer_backward(const struct ab_layer *layer, const struct ab_layer_call *call);
 
-/* The set that a remat_policy keeps (model.md 1.5): "full" and "none" here mean what get_remat_policy makes of them
- * inside a pipeline iteration. iteration_remat: set_remat_policy_on_pipeline_iterations; without it everything is
- * kept. AB_ECONFIG names an unknown policy. */
+/* The set that a remat_policy keeps : "full" and "none" here mean what
+ * get_remat_policy makes of them inside a pipeline iteration. iteration_remat:
+ * set_remat_policy_on_pipeline_iterations; without it everything is kept. AB_ECONFIG names an unknown policy. */
 ab_status ab_remat_keep(ab_keep *out, const struct ab_block *block, const char *remat_policy, bool iteration_remat);
 /* The same from a config: of a layer inside the pipeline, and of a layer outside it (whole batch), where policy
  * `none` on unscanned layers means no checkpoint at all. Inside circular pipelines every iteration is rematerialised,

@@ -44,6 +44,7 @@ const char *ab_cause_name(enum ab_cause cause) {
                                       [AB_CAUSE_B_WRONG] = "B wrong",
                                       [AB_CAUSE_BOTH_MOVED] = "both moved",
                                       [AB_CAUSE_UNDECIDED] = "undecided",
+                                      [AB_CAUSE_GOLDEN_STALE] = "golden stale",
                                       [AB_CAUSE_STRUCTURE] = "structure differs",
                                       [AB_CAUSE_UNCALIBRATED] = "uncalibrated"};
   return names[cause];

@@ -216,7 +216,7 @@ void ab_report_put(struct ab_json_writer *w, const char *key, const struct ab_re
   put_string(w, "numerics", r->numerics);
   put_string(w, "dtype", r->dtype);
   put_exit(w, ab_report_exit(r));
-  ab_json_put_string(w, "cause", ab_cause_name(r->cause));
+  ab_json_put_string(w, "cause", r->verdicts ? ab_cause_name(r->cause) : "not judged");
   put_string(w, "because", r->extra_sentence);
   put_failures(w, r);
   ab_json_put_array(w, "comparisons", false);

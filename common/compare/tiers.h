@@ -31,7 +31,8 @@ struct ab_bound {
 };
 
 /* given: the reference's own bound, negative if it has none. own: the f32 oracle's own distance to f64, negative if
- * it is not known. A bound that is not finite is taken as absent. */
+ * it is not known. A bound that is not finite is taken as absent, and none is above 1e-3: a fault in what both
+ * oracles share would otherwise widen its own bound. */
 struct ab_bound ab_tier_bound(enum ab_pair pair, enum ab_quantity quantity, double given, double own);
 /* distance <= limit; false for NaN. */
 bool ab_bound_holds(const struct ab_bound *bound, double distance);

@@ -125,6 +125,7 @@ enum ab_cause {
   AB_CAUSE_B_WRONG,
   AB_CAUSE_BOTH_MOVED, /* a = b, and both left the truth or the golden */
   AB_CAUSE_UNDECIDED,  /* a != b, and both or neither agree with the truth */
+  AB_CAUSE_GOLDEN_STALE, /* a = b = oracle, and the golden has other numbers */
   AB_CAUSE_STRUCTURE,  /* not comparable */
   AB_CAUSE_UNCALIBRATED
 };

@@ -16,7 +16,7 @@ enum { SPREAD_ELEMENTS = 1 << 15, SPREAD_TOKENS = 64 };
 
 static inline bool may_spread(int64_t pieces) {
 #ifdef _OPENMP
-  return pieces > 1 && !omp_in_parallel();
+  return pieces > 1 && !omp_in_parallel() && omp_get_max_threads() > 1;
 #else
   (void)pieces;
   return false;

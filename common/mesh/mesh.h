@@ -4,7 +4,7 @@
  *
  * What the gather door counts. One call fetches one leaf of one (repeat, stage), unsharded; a fetch of a (repeat,
  * stage) is one call per leaf of a stage (a scanned stage has one leaf per parameter, a sequential one K). Fetches per
- * stage (pipelines.md 7.2; what the real programs were measured to execute, ledger.json: stage_repeats_gathered):
+ * stage, as the real programs were measured to execute:
  *
  * | mode                                | forward                              | backward                            |
  * |-------------------------------------|--------------------------------------|-------------------------------------|

@@ -2,8 +2,8 @@
  *
  * In float32 it runs, inside the span that the pipeline covers, each microbatch (rows m b .. (m+1) b - 1) by itself
  * with the engines' own kernel calls: forward m = 0 .. M-1 through all layers, backward from the last microbatch to
- * the first, onto accumulators that start at +0. So it gives the same bits as the per-iteration engines (pipelines.md
- * 3.1), and with pipeline_fsdp_ag_per_repeat, where it sums microbatches in two chains, as the circular ones (3.3).
+ * the first, onto accumulators that start at +0. So it gives the same bits as the per-iteration engines, and with
+ * pipeline_fsdp_ag_per_repeat, where it sums microbatches in two chains, as the circular ones.
  * Outside the span - embedding, layers after the pipeline, decoder_norm, logits, loss - it runs the whole batch at
  * once, as they do. In float64 it runs the whole batch at once everywhere. upstream_faithful=B1: the cells of stages
  * >= 2 run with the weights that the real engines give them. Numerics: MaxText models/models.py,

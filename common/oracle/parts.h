@@ -64,7 +64,8 @@ ab_status oracle_span_backward(struct oracle_span *span, void *d_inputs, const v
 
 /* circular.c. The gradient of (repeat, stage) is the sum of two chains, each from +0 and last microbatch first: the
  * microbatches that run in the repeat's own window, M-1-stage .. 0, and the `stage` last ones, which run in the next
- * window or the drain. Sums are placed from the last repeat to the first (pipelines.md 3.3). */
+ * window or the drain. Sums are placed from the last repeat to the first (the transpose of MaxText's
+ * CircularPipeline scan). */
 
 /* The layer whose weights `layer` runs with, and whose gradient it adds to. B1: that of the repeat before for stages
  * >= 2 and repeats >= 1, rho(k M + 1, s) instead of k. */

@@ -235,7 +235,8 @@ def results_of_another_structure():
         ('a gradient of another shape', tensors('grads.safetensors', reshape(LEAF, [2, 16, 32])), INCOMPARABLE,
          [LEAF, '[2, 16, 32]']),
         ('a gradient of another type', tensors('grads.safetensors', retype(LEAF)), INCOMPARABLE, [LEAF, 'I32']),
-        ('no gradients at all', remove('grads.safetensors'), INCOMPARABLE, []),
+        ('no gradients at all', remove('grads.safetensors'), GOLDEN, ['grads.safetensors', 'missing']),
+        ('no outputs at all', remove('outputs.safetensors'), GOLDEN, ['outputs.safetensors', 'missing']),
     ])
     bundles(TRAIN, [
         ('an unknown final parameter', tensors('params_final.safetensors', add('decoder/bias')), INCOMPARABLE,
