@@ -116,7 +116,7 @@ static ab_status open_reference(struct ab_reference *r) {
   AB_TRY(must_hold(r));
   r->as_meant = shows_defect(r->opened->config) && ab_results_as_meant(&r->results);
   AB_TRY(ab_bounds_open(&r->bounds, bundle->folder, bundle->train));
-  AB_TRY(ab_recording_new(&r->truth, "MaxText"));
+  AB_TRY(ab_recording_new(&r->truth, bundle->maxtext ? "MaxText" : "bundle"));
   AB_TRY(record_all(r->truth, r, NULL));
   AB_TRY(record_metrics(r));
   ab_recording_complete(r->truth);

@@ -63,6 +63,7 @@ static ab_status read_meta(struct ab_bundle *b) {
   AB_TRY(ab_bundle_path(path, b->folder, "meta.json"));
   AB_TRY(ab_json_read(&meta, path, NULL));
   ab_status status = read_kind(b, meta);
+  b->maxtext = ab_json_find(meta, "maxtext_commit_nnx") != NULL;
   ab_json_free(meta);
   AB_TRY(status);
   return AB_OK;

@@ -19,6 +19,7 @@ struct ab_bundle {
   const struct ab_config *config; /* borrowed */
   bool train;                     /* kind train; else engine or engine_vjp: the pipeline module alone */
   enum ab_loss_kind loss_kind;
+  bool maxtext; /* meta.json names MaxText's commit: the results are the real code's, not a dump's */
   struct ab_layout layout;
   struct ab_tree *params, *batch; /* stacked F32; F32 and I32 */
   size_t ignored;                 /* files and batch tensors */
