@@ -28,10 +28,11 @@ void sweep_free_all(struct sweep_side side[SWEEP_ROUTES]) {
 
 ab_status sweep_compare_all(char sentence[SWEEP_SENTENCE], const struct sweep_case *c,
                             const struct sweep_side side[SWEEP_ROUTES], enum ab_pair pair) {
-  const struct sweep_side *linen = &side[SWEEP_LINEN], *nnx = &side[SWEEP_NNX], *oracle = &side[SWEEP_ORACLE];
-  AB_TRY(sweep_compare(sentence, c, linen, nnx, AB_PAIR_SAME));
-  if (!sentence[0]) AB_TRY(sweep_compare(sentence, c, linen, oracle, pair));
-  if (!sentence[0]) AB_TRY(sweep_compare(sentence, c, nnx, oracle, pair));
+  sentence[0] = '\0';
+  for (int i = SWEEP_LINEN; i < SWEEP_ORACLE && !sentence[0]; i++) {
+    if (i > SWEEP_LINEN) AB_TRY(sweep_compare(sentence, c, &side[i], &side[SWEEP_LINEN], AB_PAIR_SAME));
+    if (!sentence[0]) AB_TRY(sweep_compare(sentence, c, &side[i], &side[SWEEP_ORACLE], pair));
+  }
   return AB_OK;
 }
 

@@ -5,7 +5,7 @@
 
 #include "routes.h"
 
-enum sweep_route { SWEEP_LINEN, SWEEP_NNX, SWEEP_ORACLE, SWEEP_ROUTES };
+enum sweep_route { SWEEP_LINEN, SWEEP_NNX, SWEEP_WRAPPED, SWEEP_ORACLE, SWEEP_ROUTES };
 
 struct sweep {
   const char *name;
@@ -22,7 +22,7 @@ void sweep_expect(const struct sweep_case *c, ab_status status, const char *sent
 ab_status sweep_run_all(struct sweep_side side[SWEEP_ROUTES], const struct sweep_case *c,
                         const char *const route[SWEEP_ROUTES], enum ab_numerics numerics, enum ab_level level);
 void sweep_free_all(struct sweep_side side[SWEEP_ROUTES]);
-/* Both engines against each other bit for bit, and against the oracle as `pair` says. */
+/* Every engine against the first bit for bit, and against the oracle as `pair` says. */
 ab_status sweep_compare_all(char sentence[SWEEP_SENTENCE], const struct sweep_case *c,
                             const struct sweep_side side[SWEEP_ROUTES], enum ab_pair pair);
 

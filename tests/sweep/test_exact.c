@@ -58,8 +58,9 @@ static void choose(struct sweep_case *c, int index) {
   sweep_key(c, "ab_compute_bubbles=%s", coin(&state, 2));
 }
 
-static const char *const exact_routes[] = {"linen-exact", "nnx-exact", "sequential-exact"};
-static const char *const float_routes[] = {"linen", "nnx", "sequential"};
+static const char *const exact_routes[] = {"linen-exact", "nnx-exact", "linen+nnx-pipeline-exact",
+                                           "sequential-exact"};
+static const char *const float_routes[] = {"linen", "nnx", "linen+nnx-pipeline", "sequential"};
 
 static ab_status check_floats(char sentence[SWEEP_SENTENCE], const struct sweep_case *c,
                               const struct sweep_side *truth) {

@@ -57,8 +57,8 @@ static void choose(struct sweep_case *c, int index) {
   sweep_key(c, "steps=1");
 }
 
-static const char *const routes32[] = {"linen", "nnx", "sequential"}, *const routes64[] = {"linen64", "nnx64",
-                                                                                         "sequential64"};
+static const char *const routes32[] = {"linen", "nnx", "linen+nnx-pipeline", "sequential"};
+static const char *const routes64[] = {"linen64", "nnx64", "linen+nnx-pipeline64", "sequential64"};
 
 static ab_status check_arithmetic(char sentence[SWEEP_SENTENCE], const struct sweep_case *c,
                                   const char *const routes[SWEEP_ROUTES], enum ab_numerics numerics) {

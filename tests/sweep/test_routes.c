@@ -7,9 +7,10 @@
 #include "routes.h"
 #include "tap.h"
 
-static const char *const exact_routes[] = {"linen-exact", "nnx-exact", "sequential-exact"};
-static const char *const float_routes[] = {"linen", "nnx", "sequential"};
-enum { ROUTES = 3 };
+static const char *const exact_routes[] = {"linen-exact", "nnx-exact", "linen+nnx-pipeline-exact",
+                                           "sequential-exact"};
+static const char *const float_routes[] = {"linen", "nnx", "linen+nnx-pipeline", "sequential"};
+enum { ROUTES = 4 };
 
 static struct sweep_case opened;
 
