@@ -175,6 +175,12 @@ ab_status ab_judgement_run_oracle_at_a(struct ab_judgement *j) {
   return AB_OK;
 }
 
+ab_status ab_judgement_run_terms(struct ab_judgement *j) {
+  struct ab_side_order terms = oracle_order(j, "terms", "sequential-exact");
+  terms.terms = true;
+  return ab_sides_run(&j->side[AB_SIDE_TERMS], &terms, 1);
+}
+
 static ab_status run_sides(struct ab_judgement *j) {
   struct ab_side_order first;
   AB_TRY(ab_scratch_new(&j->scratch, NULL));

@@ -10,7 +10,15 @@
 #include "expectation.h"
 #include "reference.h"
 
-enum ab_side_place { AB_SIDE_A, AB_SIDE_B, AB_SIDE_ORACLE, AB_SIDE_TRUTH, AB_SIDE_ORACLE_AT_A, AB_SIDES };
+enum ab_side_place {
+  AB_SIDE_A,
+  AB_SIDE_B,
+  AB_SIDE_ORACLE,
+  AB_SIDE_TRUTH,
+  AB_SIDE_ORACLE_AT_A,
+  AB_SIDE_TERMS, /* the exact oracle, one pass per microbatch */
+  AB_SIDES
+};
 enum { AB_VERDICTS_MAX = 8, AB_NOTES_MAX = 16 };
 
 /* The f32 oracle at A's parameters, and its distance to the f64 one: what an uncalibrated bound is made of. */
@@ -51,6 +59,10 @@ void ab_judgement_close(struct ab_judgement *j);
 
 /* Runs the f32 oracle at A's own parameters into AB_SIDE_ORACLE_AT_A. */
 ab_status ab_judgement_run_oracle_at_a(struct ab_judgement *j);
+/* Runs the exact oracle into AB_SIDE_TERMS, which has no values when the bundle is not of integers. */
+ab_status ab_judgement_run_terms(struct ab_judgement *j);
+/* terms.c: notes which terms of a wrong weight gradient are missing or doubled, where residues can tell. */
+ab_status ab_judge_terms(struct ab_judgement *j);
 /* verdicts.c: everything that is judged once the sides have run. */
 ab_status ab_judge_all(struct ab_judgement *j);
 /* The first trouble that is not a verdict stays; folded into the exit code. */

@@ -60,6 +60,7 @@ static void table(struct ab_option out[OPTIONS], struct ab_request *r) {
       {.name = AB_SIDE_FROM_STREAM, .argument = "FILE", .text = &r->side_from_stream},
       {.name = AB_SIDE_FROM_VALUES, .argument = "FILE", .text = &r->side_from_values},
       {.name = AB_SIDE_FINGERPRINT, .flag = &r->side_fingerprint},
+      {.name = AB_SIDE_TERMS_ALONE, .flag = &r->side_terms},
       {0}};
   _Static_assert(sizeof rows <= OPTIONS * sizeof *rows, "OPTIONS holds every row");
   memcpy(out, rows, sizeof rows);

@@ -16,7 +16,7 @@ struct ab_request {
   bool ignore_golden;           /* a golden of the case directory is not compared with (it is being recorded) */
   /* side mode */
   const char *side, *side_values, *side_against, *side_from_stream, *side_from_values;
-  bool side_fingerprint;
+  bool side_fingerprint, side_terms;
   const char **positional; /* owned */
 };
 

@@ -98,6 +98,9 @@ static struct ab_run run_of(struct side *side, const struct ab_kernels *kernels)
                          .config = side->opened.config,
                          .bundle = side->opened.bundle,
                          .steps = side->opened.steps,
+                         .cotangent_parts = side->request->side_terms
+                                                ? side->opened.config->num_pipeline_microbatches
+                                                : 0,
                          .level = AB_LEVEL_VALUES,
                          .want = ab_kept,
                          .parameters = side->from ? follow : NULL,

@@ -10,6 +10,7 @@
 #define AB_SIDE_FROM_STREAM "side-params-stream" /* stream and values of the side whose parameters to use */
 #define AB_SIDE_FROM_VALUES "side-params-values"
 #define AB_SIDE_FINGERPRINT "side-fingerprint"  /* send fingerprints of kept tensors (goldens) */
+#define AB_SIDE_TERMS_ALONE "side-terms"        /* one pass per microbatch, with its cotangent alone */
 
 /* The stream's descriptor in a side. */
 enum { AB_SIDE_FD = 3 };

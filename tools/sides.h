@@ -14,6 +14,7 @@ struct ab_side_order {
   const struct ab_side_result *against;     /* keep values only where they differ from this one; NULL: keep all */
   const struct ab_side_result *params_from; /* take the parameters of every step from this one and only differentiate */
   bool fingerprints;                 /* send fingerprints of the kept tensors */
+  bool terms;                        /* one pass per microbatch, with its cotangent alone, as steps 0, 1 ... */
   double timeout;                    /* seconds; 0: none */
 };
 

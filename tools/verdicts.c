@@ -213,6 +213,7 @@ ab_status ab_judge_all(struct ab_judgement *j) {
   AB_TRY(ab_expect_truth(&owed, &j->opened));
   AB_TRY(judge_pair(j, &j->side[AB_SIDE_A], &j->side[AB_SIDE_B], pair, pair == AB_PAIR_MIXED ? &owed : &sides, NULL));
   AB_TRY(judge_truth(j, &sides));
+  AB_TRY(ab_judge_terms(j));
   AB_TRY(note_mode(j));
   AB_TRY(judge_reference(j));
   AB_TRY(judge_golden(j));
