@@ -269,7 +269,7 @@ def a_dump_is_a_case_that_passes():
     for source in (SMALL, 'tests/fixtures/reference/t16', 'tests/fixtures/reference/p04_llama2'):
         target = folder() / 'dump'
         expect(EQUAL, source, '--dump', target)
-        expect(EQUAL, target, says=['linen against MaxText' if 'reference' in source else 'linen against'])
+        expect(EQUAL, target, says=['linen against bundle' if 'reference' in source else 'linen against'])
         before = {p.name: p.read_bytes() for p in target.iterdir()}
         expect(USAGE, source, '--dump', target, says=[str(target)])
         check(before == {p.name: p.read_bytes() for p in target.iterdir()}, f'{target} was overwritten')
