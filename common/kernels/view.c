@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "spread.h"
+
 /* Two views as a list of axes, innermost last, without axes of extent 1 and with axes merged that lie contiguously in
  * both. */
 struct walk {
@@ -60,12 +62,21 @@ static void walk_rows(const struct walk *w, int axis, real *to, const real *from
     walk_rows(w, axis + 1, to + i * w->to[axis], from + i * w->from[axis], row);
 }
 
-void KERNEL(copy_view)(const struct ab_view *to, const struct ab_view *from) {
-  struct walk w = walk_of(to, from);
-  walk_rows(&w, 0, to->data, from->data, copy_row);
+/* Indices [first, first + count) of the outermost axis. */
+static void walk_part(struct walk w, size_t first, size_t count, real *to, const real *from, row_fn row) {
+  w.dim[0] = (int64_t)count;
+  walk_rows(&w, 0, to + (int64_t)first * w.to[0], from + (int64_t)first * w.from[0], row);
 }
 
-void KERNEL(add_view)(const struct ab_view *to, const struct ab_view *from) {
+/* Where all of the outermost axis goes to one place, one worker adds it up. */
+static void walk_all(const struct ab_view *to, const struct ab_view *from, row_fn row) {
   struct walk w = walk_of(to, from);
-  walk_rows(&w, 0, to->data, from->data, add_row);
+  size_t outer = (size_t)w.dim[0], inner = 1;
+  for (int axis = 1; axis < w.rank; axis++) inner *= (size_t)w.dim[axis];
+  size_t piece = w.to[0] == 0 || inner == 0 ? outer + 1 : (SPREAD_ELEMENTS + inner - 1) / inner;
+  FOR_PIECES(outer, piece, walk_part(w, at, count, to->data, from->data, row));
 }
+
+void KERNEL(copy_view)(const struct ab_view *to, const struct ab_view *from) { walk_all(to, from, copy_row); }
+
+void KERNEL(add_view)(const struct ab_view *to, const struct ab_view *from) { walk_all(to, from, add_row); }

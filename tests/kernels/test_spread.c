@@ -163,6 +163,24 @@ START_TEST(heads) {
 }
 END_TEST
 
+/* Stacked layouts: axes [0, 2] of the whole against one slice of axis 0 after the other. */
+static struct ab_view stacked(const struct rig *r, void *x, size_t first, size_t n) {
+  struct ab_view view = {.dtype = r->k->dtype, .shape = {3, {(int64_t)n, 5, 37}}, .stride = {37, 37 * TOKENS, 1}};
+  view.data = at(r, x, first * 37);
+  return view;
+}
+
+static void view_part(const struct rig *r, void *const *out, size_t first, size_t n) {
+  struct ab_view from = stacked(r, r->in[0], first, n), to = from, sum = stacked(r, out[1], first, n);
+  ab_view_contiguous(&to);
+  to.data = at(r, out[0], first * 5 * 37);
+  r->k->copy_view(&to, &from);
+  r->k->add_view(&sum, &from);
+}
+
+START_TEST(views) { check("view", view_part, TOKENS, 7, TOKENS * EMB); }
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("spread");
   TCase *group = tcase_create("bits");
@@ -171,6 +189,7 @@ int main(void) {
   tcase_add_test(group, tokens);
   tcase_add_test(group, columns);
   tcase_add_test(group, heads);
+  tcase_add_test(group, views);
   suite_add_tcase(suite, group);
   return ab_run_suite(suite);
 }
