@@ -34,7 +34,7 @@ static void note_sides(struct bench_compare *out, const struct ab_judgement *j, 
     if (!j->side[i].recording) continue;
     snprintf(side->name, sizeof side->name, "%s", j->side[i].name);
     if (first || process->seconds < side->seconds) side->seconds = process->seconds;
-    if (process->peak_memory > side->peak_memory) side->peak_memory = process->peak_memory;
+    if (first || process->peak_memory < side->peak_memory) side->peak_memory = process->peak_memory;
   }
 }
 
