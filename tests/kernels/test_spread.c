@@ -1,5 +1,5 @@
-/* A kernel called outside a parallel region on much data gives the bits of the same kernel called on one small part after
- * the other, for any number of workers.
+/* A kernel called outside a parallel region on much data gives the bits of the same kernel called on one small part
+ * after the other, for any number of workers.
  */
 #include "kernel_test.h"
 
@@ -48,7 +48,8 @@ static void check(const char *name, part_fn part, size_t n, size_t slice, size_t
     set_workers(workers[row % WORKERS]);
     part(&r, r.out, 0, n);
     set_workers(1);
-    for (size_t first = 0; first < n; first += slice) part(&r, r.expected, first, n - first < slice ? n - first : slice);
+    for (size_t first = 0; first < n; first += slice)
+      part(&r, r.expected, first, n - first < slice ? n - first : slice);
     for (int i = 0; i < 4; i++) kt_same_bits(r.k, r.out[i], r.expected[i], size, what);
     kt_done(what);
   }
