@@ -174,13 +174,14 @@ ab_status ab_request_command(char **out, const struct ab_request *r) {
   const char **argv;
   AB_TRY(ab_request_case_arguments(&argv, r));
   const char *named[] = {"--a", r->a, "--b", r->b, "--golden", r->golden};
-  size_t room = 128 + 4 * strlen(r->program), used = 0;
+  const char *program = r->program ? r->program : "ab_compare";
+  size_t room = 128 + 4 * strlen(program), used = 0;
   for (size_t i = 0; argv[i]; i++) room += 4 * strlen(argv[i]) + 4;
   for (size_t i = 0; i < 6; i += 2) room += named[i + 1] ? 4 * strlen(named[i + 1]) + 16 : 0;
   char *line;
   ab_status status = ab_mem_new(&line, room, 1);
   if (status == AB_OK) {
-    used = quote(line, used, r->program);
+    used = quote(line, used, program);
     for (size_t i = 0; argv[i]; i++) used = quote(line, used, argv[i]);
     for (size_t i = 0; i < 6; i += 2)
       if (named[i + 1]) used = quote(line, quote(line, used, named[i]), named[i + 1]);

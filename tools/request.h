@@ -6,7 +6,7 @@
 
 /* The command line as given; strings are argv's. */
 struct ab_request {
-  const char *program;          /* argv[0] */
+  const char *program;          /* argv[0]; NULL: a request that no command line made */
   const char *target;           /* CONFIG.yml or CASE_DIR */
   const char *const *overrides; /* key=value */
   size_t override_count;

@@ -35,6 +35,12 @@ def the_comparison_has_all_its_sides():
 
 
 @case
+def the_suite_is_measured_whole():
+    suite = measured('--case', 'suite', '--quick')['suite']
+    check(suite['cases'] > 0 and suite['seconds'] > 0, str(suite))
+
+
+@case
 def what_it_does_not_know_is_refused():
     for arguments, says in ((['--case', 'none'], 'main/linen'), (['--rounds', '0'], '--rounds'), (['main'], "'main'"),
                             (['--rounds', '1000'], '64'), (['--qick'], '--quick')):
