@@ -23,8 +23,6 @@ struct running {
   struct ab_synthetic *data;
 };
 
-bool ab_run_is_engine(const struct ab_run *run) { return run->bundle && !run->bundle->train; }
-
 size_t ab_run_plan_bytes(const struct ab_run_plan *plan) { return plan->slab + plan->arena + plan->book; }
 
 ab_status ab_run_check_memory(const struct ab_run_plan *plan) {
@@ -36,7 +34,7 @@ ab_status ab_run_check_memory(const struct ab_run_plan *plan) {
 /* Blocks are asked by the layer plan. */
 static ab_status check_arithmetic(const struct ab_run *run) {
   if (!run->kernels->polynomial) return AB_OK;
-  if (!ab_run_is_engine(run))
+  if (!ab_bundle_is_engine(run->bundle))
     return AB_FAIL(AB_ECONFIG, "route '%s' has sums and products only: it runs the pipeline module of a bundle of kind "
                    "engine, not a whole model", run->route->name);
   if (ab_loss_kind_polynomial(run->bundle->loss_kind)) return AB_OK;
@@ -221,7 +219,7 @@ static ab_status differentiate(struct running *r) {
 }
 
 static ab_status go(struct running *r, int64_t steps) {
-  return ab_run_is_engine(r->run) ? differentiate(r) : train(r, steps);
+  return ab_bundle_is_engine(r->run->bundle) ? differentiate(r) : train(r, steps);
 }
 
 static ab_status plan_dry(struct running *r, const struct ab_run *run, size_t book) {

@@ -46,6 +46,3 @@ ab_status ab_run_plan(struct ab_run_plan *out, const struct ab_run *run);
 ab_status ab_run_check_memory(const struct ab_run_plan *plan);
 /* All steps. The plan is ab_run_plan's. */
 ab_status ab_run_steps(const struct ab_run *run, const struct ab_run_plan *plan);
-
-/* Batch rows of the data of a run against its config: kind engine runs the pipeline module alone. */
-bool ab_run_is_engine(const struct ab_run *run);

@@ -7,16 +7,10 @@
 #include "process.h"
 #include "side_mode.h"
 #include "suite.h"
-#include "text.h"
 #include "upstream.h"
 #include "version.h"
 
-static int fail(enum ab_exit code) {
-  char sentence[2048];
-  ab_text_escape(sentence, sizeof sentence, ab_status_message());
-  fprintf(stderr, "ab_compare: %s\n", sentence);
-  return code;
-}
+static int fail(void) { return ab_complain("ab_compare", ab_status_message()); }
 
 static int list_routes(void) {
   for (const struct ab_route *route = ab_routes; route->name; route++) printf("%-24s %s\n", route->name, route->what);
@@ -52,23 +46,23 @@ static ab_status check_outputs(const struct ab_request *request) {
 
 static int compare(const struct ab_request *request) {
   struct ab_judgement j;
-  if (check_outputs(request) != AB_OK) return fail(AB_EXIT_USAGE);
-  if (ab_judgement_open(&j, request) != AB_OK) return fail(AB_EXIT_USAGE);
+  if (check_outputs(request) != AB_OK) return fail();
+  if (ab_judgement_open(&j, request) != AB_OK) return fail();
   if (request->verbose) {
     ab_config_print(stderr, j.opened.config);
     ab_config_print_notes(stderr, j.opened.config);
   }
   ab_status status = ab_judgement_run(&j);
-  int code = status == AB_OK ? ab_outcome_print(&j, "ab_compare") : fail(AB_EXIT_USAGE);
+  int code = status == AB_OK ? ab_outcome_print(&j, "ab_compare") : fail();
   if (status == AB_OK && request->dump && j.side[AB_SIDE_A].values && ab_judgement_dump(&j) != AB_OK)
-    code = fail(AB_EXIT_USAGE);
+    code = fail();
   ab_judgement_close(&j);
   return code;
 }
 
 static int run_suite(const struct ab_request *request) {
   int code;
-  return ab_suite_run(&code, request) == AB_OK ? code : fail(AB_EXIT_USAGE);
+  return ab_suite_run(&code, request) == AB_OK ? code : fail();
 }
 
 static int act(const struct ab_request *request) {
@@ -86,12 +80,8 @@ int main(int argc, char **argv) {
   if (ab_process_claim_standard_fds() != AB_OK) return AB_EXIT_USAGE;
   signal(SIGPIPE, SIG_IGN);
   signal(SIGXFSZ, SIG_IGN);
-  if (ab_request_parse(&request, argc, argv) != AB_OK) return fail(AB_EXIT_USAGE);
+  if (ab_request_parse(&request, argc, argv) != AB_OK) return fail();
   int code = act(&request);
   ab_request_free(&request);
-  if (fflush(stdout) != 0) {
-    fprintf(stderr, "ab_compare: cannot write standard output\n");
-    return AB_EXIT_USAGE;
-  }
-  return code;
+  return fflush(stdout) == 0 ? code : ab_complain("ab_compare", "cannot write standard output");
 }

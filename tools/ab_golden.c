@@ -11,7 +11,6 @@
 #include "outcome.h"
 #include "process.h"
 #include "side_mode.h"
-#include "text.h"
 #include "version.h"
 
 static const char usage[] =
@@ -26,12 +25,7 @@ static const char usage[] =
     "--keep ends leaves out the tensors between the first step and the last (default: what the golden there keeps,\n"
     "else all).\n";
 
-static int fail(const char *sentence) {
-  char text[2048];
-  ab_text_escape(text, sizeof text, sentence);
-  fprintf(stderr, "ab_golden: %s\n", text);
-  return AB_EXIT_USAGE;
-}
+static int fail(const char *sentence) { return ab_complain("ab_golden", sentence); }
 
 /* SOURCE_DATE_EPOCH makes a recording reproducible. */
 static void now(char *text, size_t size) {
@@ -107,12 +101,10 @@ static ab_status write_golden(const struct ab_judgement *j, const char *path, en
   return status;
 }
 
-static int record(const struct ab_request *request) {
+static int record_at(const struct ab_request *request, const char *path) {
   struct ab_judgement j;
-  char path[4096];
   enum ab_selection selection;
   const char *reason = request->reason ? request->reason : "first recording";
-  snprintf(path, sizeof path, "%s/golden.json", request->target);
   if (ab_file_exists(path) && !request->reason)
     return fail("there is a golden.json in the case already; expected --reason TEXT to replace it");
   if (selection_of(&selection, request, path) != AB_OK) return fail(ab_status_message());
@@ -123,6 +115,14 @@ static int record(const struct ab_request *request) {
   if (code == AB_EXIT_EQUAL && write_golden(&j, path, selection, reason) != AB_OK) code = fail(ab_status_message());
   if (code == AB_EXIT_EQUAL) printf("recorded %s\n", path);
   ab_judgement_close(&j);
+  return code;
+}
+
+static int record(const struct ab_request *request) {
+  char *path;
+  if (ab_path_join(&path, request->target, "golden.json") != AB_OK) return fail(ab_status_message());
+  int code = record_at(request, path);
+  ab_mem_free(path);
   return code;
 }
 

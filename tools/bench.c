@@ -8,11 +8,11 @@
 #include "bench_step.h"
 #include "file.h"
 #include "json.h"
+#include "outcome.h"
 #include "mem.h"
 #include "options.h"
 #include "process.h"
 #include "side_mode.h"
-#include "text.h"
 #include "version.h"
 
 static const char usage[] =
@@ -35,12 +35,7 @@ struct asked {
   const char *step; /* in a child */
 };
 
-static int fail(void) {
-  char sentence[2048];
-  ab_text_escape(sentence, sizeof sentence, ab_status_message());
-  fprintf(stderr, "bench: %s\n", sentence);
-  return AB_EXIT_USAGE;
-}
+static int fail(void) { return ab_complain("bench", ab_status_message()); }
 
 /* What a child sends: one struct. */
 struct answer {

@@ -32,13 +32,15 @@ static const struct ab_json *row_of(const struct ab_json *root, const char *name
 
 /* *out stays NULL when there is no manifest or no row in it. */
 static ab_status read_manifest(struct ab_bounds *out, const char *folder) {
-  char *real, path[4096];
+  char *real, *path = NULL;
   AB_TRY(real_folder(&real, folder));
   char *slash = strrchr(real, '/');
-  snprintf(path, sizeof path, "%.*s/manifest.json", (int)(slash - real), real);
-  ab_status status = ab_json_read(&out->root, path, NULL);
+  *slash = '\0'; /* the parent, and behind it the bundle's own name */
+  ab_status status = ab_path_join(&path, real, "manifest.json");
+  if (status == AB_OK) status = ab_json_read(&out->root, path, NULL);
   if (status == AB_OK) out->row = row_of(out->root, slash + 1);
   out->manifest = out->row != NULL;
+  ab_mem_free(path);
   ab_mem_free(real);
   if (status != AB_ENOTFOUND) return status;
   ab_status_clear();
@@ -46,16 +48,17 @@ static ab_status read_manifest(struct ab_bounds *out, const char *folder) {
 }
 
 ab_status ab_bounds_open(struct ab_bounds *out, const char *folder, bool train) {
-  char path[4096];
+  char *path;
   *out = (struct ab_bounds){.train = train};
   AB_TRY(read_manifest(out, folder));
   if (out->row) return AB_OK;
   ab_bounds_close(out);
   out->train = train;
-  snprintf(path, sizeof path, "%s/expected.json", folder);
-  AB_TRY(ab_json_read(&out->root, path, NULL));
+  AB_TRY(ab_path_join(&path, folder, "expected.json"));
+  ab_status status = ab_json_read(&out->root, path, NULL);
+  ab_mem_free(path);
   out->row = out->root;
-  return AB_OK;
+  return status;
 }
 
 void ab_bounds_close(struct ab_bounds *bounds) {

@@ -5,13 +5,6 @@
 #include "mem.h"
 #include "request.h"
 
-static ab_status join(char **out, const char *folder, const char *name) {
-  char path[4096];
-  if ((size_t)snprintf(path, sizeof path, "%s/%s", folder, name) >= sizeof path)
-    return AB_FAIL(AB_ECONFIG, "the path '%.100s...' is longer than %zu bytes", folder, sizeof path - 1);
-  return ab_mem_string(out, path);
-}
-
 /* "golden/main/" -> "main", "configs/main.yml" -> "main". */
 static ab_status name_of(char **out, const char *target) {
   size_t end = strlen(target);
@@ -28,7 +21,7 @@ static ab_status name_of(char **out, const char *target) {
 static ab_status find_golden(struct ab_case *c, const struct ab_request *request, bool folder) {
   if (request->golden) return ab_mem_string(&c->golden_path, request->golden);
   if (!folder || request->ignore_golden) return AB_OK;
-  AB_TRY(join(&c->golden_path, request->target, "golden.json"));
+  AB_TRY(ab_path_join(&c->golden_path, request->target, "golden.json"));
   if (ab_file_exists(c->golden_path)) return AB_OK;
   ab_mem_free(c->golden_path);
   c->golden_path = NULL;
@@ -37,7 +30,7 @@ static ab_status find_golden(struct ab_case *c, const struct ab_request *request
 
 static ab_status load_config(struct ab_case *c, const struct ab_request *request, bool folder, bool bundle) {
   char *path = NULL;
-  if (folder) AB_TRY(join(&path, request->target, "config.yml"));
+  if (folder) AB_TRY(ab_path_join(&path, request->target, "config.yml"));
   struct ab_config_request wanted = {.file = folder ? path : request->target,
                                      .overrides = request->overrides,
                                      .override_count = request->override_count,

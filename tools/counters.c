@@ -21,7 +21,7 @@ static ab_status wrong_count(const struct ab_recording *recording, const char *w
 static ab_status check_cells(const struct ab_recording *recording, const struct ab_config *config, int64_t steps) {
   for (int r = 0; r < config->num_pipeline_repeats; r++) {
     for (int s = 0; s < config->num_stages; s++) {
-      struct ab_where at = {.iteration = -1, .stage = s, .repeat = r, .bubble = false};
+      struct ab_where at = {.iteration = -1, .stage = s, .repeat = r};
       int64_t found = total(recording, AB_COUNT_EXECUTE, &at);
       int64_t expected = steps * config->num_pipeline_microbatches;
       char what[64];
@@ -32,19 +32,17 @@ static ab_status check_cells(const struct ab_recording *recording, const struct 
   return AB_OK;
 }
 
-ab_status ab_check_executions(const struct ab_recording *recording, const struct ab_case *c, bool layers) {
+ab_status ab_check_executions(const struct ab_recording *recording, const struct ab_case *c) {
   const struct ab_config *config = c->config;
-  bool engine = c->bundle && !c->bundle->train;
-  int64_t steps = engine ? 1 : c->steps, cells = 0, outside = config->num_decoder_layers;
+  int64_t steps = c->steps, cells = 0, outside = config->num_decoder_layers;
   if (config->pipelined) {
     cells = config->num_pipeline_microbatches * config->num_pipeline_repeats * config->num_stages;
     outside -= config->pipeline_parallel_layers;
   }
-  if (engine) outside = 0;
-  if (layers) cells *= config->num_layers_per_pipeline_stage;
+  if (ab_bundle_is_engine(c->bundle)) outside = 0;
   int64_t found = total(recording, AB_COUNT_EXECUTE, NULL), expected = steps * (cells + outside);
-  if (found != expected) return wrong_count(recording, layers ? "layer executions" : "executions", found, expected);
-  if (config->pipelined && !layers) AB_TRY(check_cells(recording, config, steps));
+  if (found != expected) return wrong_count(recording, "executions", found, expected);
+  if (config->pipelined) AB_TRY(check_cells(recording, config, steps));
   return AB_OK;
 }
 
@@ -76,7 +74,7 @@ static ab_status check_reshards(const struct ab_recording *recording, const stru
 
 ab_status ab_check_gathers(const struct ab_recording *recording, const struct ab_case *c, enum ab_family family) {
   const struct ab_config *config = c->config;
-  int64_t steps = c->bundle && !c->bundle->train ? 1 : c->steps;
+  int64_t steps = c->steps;
   if (!config->pipelined || !(config->pipeline_fsdp_ag_once || config->pipeline_fsdp_ag_per_repeat)) return AB_OK;
   int64_t expected = steps * config->num_stages * stage_leaves(config) * fetches(config, family);
   int64_t found = total(recording, "gather/calls", NULL);

@@ -59,7 +59,7 @@ static ab_status write_dump(const struct ab_judgement *j, const struct own_input
   const struct ab_recorded_metric *loss = ab_recording_metric(j->side[AB_SIDE_A].recording, 0, "loss");
   struct ab_metrics *step = NULL;
   struct ab_dump dump = {.config = c->config,
-                         .train = !c->bundle || c->bundle->train,
+                         .train = !ab_bundle_is_engine(c->bundle),
                          .loss_kind = c->bundle ? c->bundle->loss_kind : AB_LOSS_TRAIN,
                          .produced_by = j->a->name,
                          .params = c->bundle ? c->bundle->params : in->params,

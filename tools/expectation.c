@@ -4,8 +4,6 @@
 
 #include "optimizer.h"
 
-static bool is_engine(const struct ab_case *c) { return c->bundle && !c->bundle->train; }
-
 static void owe(struct ab_expected *e, enum ab_quantity quantity, size_t tensors, size_t elements) {
   e->tensors[quantity] = tensors;
   e->elements[quantity] = elements;
@@ -18,8 +16,8 @@ static size_t batch_elements(const struct ab_config *c) {
 
 static ab_status owe_weights(struct ab_expected *e, const struct ab_case *c, size_t params_of_step) {
   struct ab_inventory inventory;
-  size_t steps = is_engine(c) ? 1 : (size_t)c->steps;
-  AB_TRY(ab_inventory_new(&inventory, c->config, is_engine(c)));
+  size_t steps = (size_t)c->steps;
+  AB_TRY(ab_inventory_new(&inventory, c->config, ab_bundle_is_engine(c->bundle)));
   owe(e, AB_Q_WEIGHT_GRADIENT, steps * inventory.rows, steps * inventory.elements);
   owe(e, AB_Q_PARAMETER, steps * params_of_step * inventory.rows, steps * params_of_step * inventory.elements);
   ab_inventory_free(&inventory);
@@ -40,9 +38,9 @@ static void observed_slots(const struct ab_block *block, const struct ab_layer_d
 static void owe_activations(struct ab_expected *e, const struct ab_case *c) {
   const struct ab_config *config = c->config;
   struct ab_layer_dims whole = ab_layer_dims_of(config, config->micro_batch_size_to_train_on);
-  size_t steps = is_engine(c) ? 1 : (size_t)c->steps, tensors, elements;
+  size_t steps = (size_t)c->steps, tensors, elements;
   size_t inside = config->pipelined ? (size_t)config->pipeline_parallel_layers : 0;
-  size_t outside = is_engine(c) ? 0 : (size_t)config->num_decoder_layers - inside;
+  size_t outside = ab_bundle_is_engine(c->bundle) ? 0 : (size_t)config->num_decoder_layers - inside;
   size_t calls = inside * (size_t)(config->pipelined ? config->num_pipeline_microbatches : 0) + outside;
   observed_slots(ab_block_find(config->decoder_block), &whole, &tensors, &elements);
   owe(e, AB_Q_ACTIVATION, steps * calls * tensors, steps * (inside + outside) * elements);
@@ -51,10 +49,10 @@ static void owe_activations(struct ab_expected *e, const struct ab_case *c) {
 /* The whole-batch values of observed.h. */
 static void owe_outputs(struct ab_expected *e, const struct ab_case *c) {
   const struct ab_config *config = c->config;
-  size_t ble = batch_elements(config), steps = is_engine(c) ? 1 : (size_t)c->steps;
+  size_t ble = batch_elements(config), steps = (size_t)c->steps;
   size_t blv = ble / (size_t)config->emb_dim * (size_t)config->vocab_size;
   size_t ends = config->pipelined ? 2 : 0;
-  if (is_engine(c)) {
+  if (ab_bundle_is_engine(c->bundle)) {
     owe(e, AB_Q_OUTPUT, ends, ends * ble);
     owe(e, AB_Q_INPUT_GRADIENT, ends, ends * ble);
     return;
@@ -74,8 +72,8 @@ enum { METRICS_OF_UPDATE = 3 };
 
 static void owe_metrics(struct ab_expected *e, const struct ab_case *c, bool updated) {
   size_t steps = (size_t)c->steps, n = steps * (metric_fields() - (updated ? 0 : METRICS_OF_UPDATE));
-  if (is_engine(c)) n = c->bundle->loss_kind == AB_LOSS_GIVEN ? 0 : 1;
-  e->steps = is_engine(c) ? 1 : steps;
+  if (ab_bundle_is_engine(c->bundle)) n = c->bundle->loss_kind == AB_LOSS_GIVEN ? 0 : 1;
+  e->steps = steps;
   owe(e, AB_Q_METRIC, n, n);
 }
 
@@ -83,7 +81,7 @@ ab_status ab_expect_sides(struct ab_expected *out, const struct ab_case *c) {
   const struct ab_optimizer_rule *rule;
   *out = ab_expected_none();
   AB_TRY(ab_optimizer_find(&rule, c->config->opt_type));
-  AB_TRY(owe_weights(out, c, is_engine(c) ? 0 : 1 + (size_t)rule->moments));
+  AB_TRY(owe_weights(out, c, ab_bundle_is_engine(c->bundle) ? 0 : 1 + (size_t)rule->moments));
   owe_activations(out, c);
   owe_outputs(out, c);
   owe_metrics(out, c, true);
@@ -114,10 +112,10 @@ static void owe_ends(struct ab_expected *e, size_t steps) {
 }
 
 ab_status ab_expect_golden(struct ab_expected *out, const struct ab_case *c, enum ab_selection selection) {
-  size_t steps = is_engine(c) ? 1 : (size_t)c->steps, ends = c->config->pipelined ? 2 * steps : 0;
+  size_t steps = (size_t)c->steps, ends = c->config->pipelined ? 2 * steps : 0;
   size_t elements = ends * batch_elements(c->config);
   *out = ab_expected_none();
-  AB_TRY(owe_weights(out, c, is_engine(c) ? 0 : 1));
+  AB_TRY(owe_weights(out, c, ab_bundle_is_engine(c->bundle) ? 0 : 1));
   owe_metrics(out, c, true);
   owe(out, AB_Q_OUTPUT, ends, elements);
   owe(out, AB_Q_INPUT_GRADIENT, ends, elements);

@@ -14,10 +14,9 @@ ab_status ab_expect_truth(struct ab_expected *out, const struct ab_case *c);
 /* What a golden of this selection holds: metrics, gradients, parameters, and what enters and leaves the pipeline. */
 ab_status ab_expect_golden(struct ab_expected *out, const struct ab_case *c, enum ab_selection selection);
 
-/* Executed cells: the sum of "execute" and, per pipeline cell, every (repeat, stage) M times per step. AB_EMISMATCH
- * names the first count that is not what the config asks for. layers: sides that count layers instead of cells (the
- * oracle). */
-ab_status ab_check_executions(const struct ab_recording *recording, const struct ab_case *c, bool layers);
+/* Executed cells of an engine: the sum of "execute" and, per pipeline cell, every (repeat, stage) M times per step.
+ * AB_EMISMATCH names the first count that is not what the config asks for. */
+ab_status ab_check_executions(const struct ab_recording *recording, const struct ab_case *c);
 /* Weight fetches of an engine with pipeline_fsdp_ag_once or pipeline_fsdp_ag_per_repeat (mesh.h: what the gather door
  * counts), and what upstream_faithful=B7 moves besides; the two circular engines differ there by design.
  * AB_EMISMATCH. */

@@ -74,4 +74,3 @@ ab_status ab_judgement_dump(const struct ab_judgement *j);
 
 /* The config as golden pairs, sorted by key; freed by ab_pairs_free. */
 ab_status ab_config_pairs(struct ab_pair_text **out, size_t *count, const struct ab_config *config);
-void ab_pairs_free(struct ab_pair_text *pairs, size_t count);

@@ -17,14 +17,10 @@ static size_t bytes_of(const struct ab_observation *observation) {
   return (size_t)observation->summary.count * ab_dtype_size(observation->dtype);
 }
 
-static bool same_digest(const struct ab_summary *a, const struct ab_summary *b) {
-  return memcmp(a->digest, b->digest, sizeof a->digest) == 0;
-}
-
 /* Whether the side wrote the values of this kept tensor. */
 static bool stored(const struct ab_recording *against, const struct ab_observation *observation) {
   const struct ab_recorded *other = against ? ab_recording_find(against, &observation->id) : NULL;
-  return !other || !same_digest(&other->observation.summary, &observation->summary);
+  return !other || !ab_summary_same(&other->observation.summary, &observation->summary);
 }
 
 static ab_status send_fingerprint(const struct ab_keeper *keeper, const struct ab_observation *observation,

@@ -8,10 +8,10 @@
 #include "text.h"
 #include "version.h"
 
-static int complain(const char *tool) {
-  char sentence[2048];
-  ab_text_escape(sentence, sizeof sentence, ab_status_message());
-  fprintf(stderr, "%s: %s\n", tool, sentence);
+int ab_complain(const char *tool, const char *sentence) {
+  char shown[2048];
+  ab_text_escape(shown, sizeof shown, sentence);
+  fprintf(stderr, "%s: %s\n", tool, shown);
   return AB_EXIT_USAGE;
 }
 
@@ -79,9 +79,9 @@ void ab_outcome_free(struct ab_outcome *outcome) {
 
 int ab_outcome_print(const struct ab_judgement *j, const char *tool) {
   struct ab_outcome outcome;
-  if (ab_outcome_new(&outcome, j, tool) != AB_OK) return complain(tool);
+  if (ab_outcome_new(&outcome, j, tool) != AB_OK) return ab_complain(tool, ab_status_message());
   ab_status status = write_out(j, &outcome.report);
-  int code = status == AB_OK ? (int)ab_report_exit(&outcome.report) : complain(tool);
+  int code = status == AB_OK ? (int)ab_report_exit(&outcome.report) : ab_complain(tool, ab_status_message());
   ab_outcome_free(&outcome);
   return code;
 }

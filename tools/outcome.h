@@ -14,6 +14,8 @@ struct ab_outcome {
 ab_status ab_outcome_new(struct ab_outcome *out, const struct ab_judgement *j, const char *tool);
 void ab_outcome_free(struct ab_outcome *outcome);
 
+/* One line on stderr, "tool: sentence", escaped. AB_EXIT_USAGE. */
+int ab_complain(const char *tool, const char *sentence);
 /* Prints the ten lines (stdout, unless the JSON goes there) and writes the JSON report if one was asked for; the exit
  * code: 2 when an output could not be written. */
 int ab_outcome_print(const struct ab_judgement *j, const char *tool);

@@ -43,11 +43,3 @@ ab_status ab_config_pairs(struct ab_pair_text **out, size_t *count, const struct
   *count = c.count;
   return AB_OK;
 }
-
-void ab_pairs_free(struct ab_pair_text *pairs, size_t count) {
-  for (size_t i = 0; i < count; i++) {
-    ab_mem_free(pairs[i].key);
-    ab_mem_free(pairs[i].value);
-  }
-  ab_mem_free(pairs);
-}

@@ -44,7 +44,7 @@ static ab_status restack(struct ab_tree *tree, const struct ab_layout *layout, c
 static ab_status stacked(struct ab_tree **out, const struct ab_case *c, const struct ab_layout *layout,
                          const struct ab_side_result *side, int step, enum ab_phase phase) {
   struct ab_inventory inventory;
-  AB_TRY(ab_inventory_new(&inventory, c->config, c->bundle && !c->bundle->train));
+  AB_TRY(ab_inventory_new(&inventory, c->config, ab_bundle_is_engine(c->bundle)));
   ab_status status = ab_layout_tree(out, layout, wide(side) ? AB_F64 : AB_F32);
   for (size_t i = 0; i < inventory.rows && status == AB_OK; i++)
     status = restack(*out, layout, &inventory.row[i], side, step, phase);
@@ -68,7 +68,7 @@ static ab_status put(struct ab_tree *tree, const char *path, const struct ab_sid
 static ab_status fill(struct ab_produced *p, const struct ab_case *c, const struct ab_layout *layout,
                       const struct ab_side_result *side) {
   AB_TRY(stacked(&p->grads, c, layout, side, 0, AB_BACKWARD));
-  if (c->bundle && !c->bundle->train) {
+  if (ab_bundle_is_engine(c->bundle)) {
     AB_TRY(ab_tree_new(&p->outputs));
     AB_TRY(put(p->outputs, "outputs", side, AB_OBS_OUTPUTS, AB_FORWARD));
     AB_TRY(put(p->outputs, "d_inputs", side, AB_OBS_D_INPUTS, AB_BACKWARD));

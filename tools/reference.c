@@ -198,7 +198,7 @@ static struct ab_expected owed(const struct ab_reference *r) {
   shelves(shelf, r, NULL);
   for (int i = 0; i < SHELVES; i++)
     if (shelf[i].tree && shelf[i].phase == AB_UPDATE) params += ab_tree_size(shelf[i].tree);
-  expected.steps = r->opened->bundle->train ? (size_t)r->opened->steps : 1;
+  expected.steps = (size_t)r->opened->steps;
   expected.tensors[AB_Q_WEIGHT_GRADIENT] = r->opened->bundle->layout.leaves;
   expected.tensors[AB_Q_PARAMETER] = params;
   expected.tensors[AB_Q_OUTPUT] = e->outputs ? ab_tree_size(e->outputs) : 0;

@@ -36,9 +36,9 @@ static ab_status take(void *ctx, const void *bytes, size_t count) {
 }
 
 static ab_status path_in(char **out, const char *folder, const char *label, const char *ending) {
-  char path[4096];
-  snprintf(path, sizeof path, "%s/%s.%s", folder, label, ending);
-  return ab_mem_string(out, path);
+  char name[64];
+  snprintf(name, sizeof name, "%s.%s", label, ending);
+  return ab_path_join(out, folder, name);
 }
 
 static size_t put(const char **argv, size_t n, const char *name, const char *value) {

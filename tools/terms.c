@@ -12,7 +12,7 @@ enum { SHOWN = 3, AGAINST_TRUTH = 1 /* verdict of A; B's is the next */ };
 static bool has_terms(const struct ab_judgement *j) {
   const struct ab_config *c = j->opened.config;
   const struct ab_bundle *bundle = j->opened.bundle;
-  return bundle && !bundle->train && c->pipelined && ab_loss_kind_polynomial(bundle->loss_kind) &&
+  return ab_bundle_is_engine(bundle) && c->pipelined && ab_loss_kind_polynomial(bundle->loss_kind) &&
          ab_block_find(c->decoder_block)->polynomial;
 }
 

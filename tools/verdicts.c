@@ -67,7 +67,7 @@ static unsigned common_quantities(enum ab_pair pair, bool engine) {
 static ab_status judge_pair(struct ab_judgement *j, const struct ab_side_result *a, const struct ab_side_result *b,
                             enum ab_pair pair, const struct ab_expected *expected, struct ab_own_distance *own) {
   struct pair_values sides = {{a, b}};
-  bool engine = j->opened.bundle && !j->opened.bundle->train;
+  bool engine = ab_bundle_is_engine(j->opened.bundle);
   struct ab_comparison c = {.a = a->recording,
                             .b = b->recording,
                             .pair = pair,
@@ -174,8 +174,8 @@ static ab_status note_mode(struct ab_judgement *j) {
 static void judge_counts(struct ab_judgement *j) {
   const struct ab_recording *a = j->side[AB_SIDE_A].recording, *b = j->side[AB_SIDE_B].recording;
   bool a_oracle = j->a->family == AB_FAMILY_SEQUENTIAL, b_oracle = j->b->family == AB_FAMILY_SEQUENTIAL;
-  if (!a_oracle) check(j, ab_check_executions(a, &j->opened, false));
-  if (!b_oracle) check(j, ab_check_executions(b, &j->opened, false));
+  if (!a_oracle) check(j, ab_check_executions(a, &j->opened));
+  if (!b_oracle) check(j, ab_check_executions(b, &j->opened));
   if (!a_oracle) check(j, ab_check_gathers(a, &j->opened, j->a->family));
   if (!b_oracle) check(j, ab_check_gathers(b, &j->opened, j->b->family));
   bool fetches_too = j->a->family == j->b->family || !j->opened.config->pipeline_fsdp_ag_per_repeat;

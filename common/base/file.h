@@ -52,6 +52,8 @@ ab_status ab_file_put(int fd, const void *bytes, size_t count, const char *what)
 /* Makes a folder and what is missing above it; an existing one is fine. */
 ab_status ab_folder_make(const char *path);
 bool ab_folder_exists(const char *path);
+/* "folder/name", owned by the caller. */
+ab_status ab_path_join(char **out, const char *folder, const char *name);
 /* Anything of that name, of whatever kind. */
 bool ab_file_exists(const char *path);
 

@@ -21,5 +21,3 @@ int ab_open_beneath(int folder, const char *name, int flags, mode_t mode, bool w
 ab_status ab_check_beneath(const char *folder, const char *name);
 /* Opens a folder for *at calls; *out is a descriptor. */
 ab_status ab_folder_open(int *out, const char *path);
-/* "folder/name", owned by the caller. */
-ab_status ab_path_join(char **out, const char *folder, const char *name);

@@ -13,7 +13,7 @@ static int by_key(const void *x, const void *y) {
   return strcmp(((const struct ab_pair_text *)x)->key, ((const struct ab_pair_text *)y)->key);
 }
 
-static void free_pairs(struct ab_pair_text *pairs, size_t count) {
+void ab_pairs_free(struct ab_pair_text *pairs, size_t count) {
   for (size_t i = 0; i < count; i++) {
     ab_mem_free(pairs[i].key);
     ab_mem_free(pairs[i].value);
@@ -23,8 +23,8 @@ static void free_pairs(struct ab_pair_text *pairs, size_t count) {
 
 void ab_golden_free(struct ab_golden *golden) {
   if (!golden) return;
-  free_pairs(golden->config, golden->configs);
-  free_pairs(golden->provenance, golden->provenances);
+  ab_pairs_free(golden->config, golden->configs);
+  ab_pairs_free(golden->provenance, golden->provenances);
   for (size_t i = 0; i < golden->changes; i++) ab_mem_free(golden->changelog[i]);
   void *blocks[] = {golden->config_digest, golden->numerics,   golden->metric, golden->metric_order,
                     golden->leaf,          golden->leaf_order, golden->changelog};
@@ -115,7 +115,7 @@ static ab_status copy_metrics(struct ab_golden *g, const struct ab_recording *r)
 static ab_status check_leaf(const struct ab_fingerprint *f, const struct ab_recorded *observed) {
   char text[AB_IDENTITY_TEXT];
   ab_identity_print(text, &f->id);
-  if (!observed || memcmp(observed->observation.summary.digest, f->summary.digest, sizeof f->summary.digest) != 0)
+  if (!observed || !ab_summary_same(&observed->observation.summary, &f->summary))
     return AB_FAIL(AB_EMISMATCH, "the fingerprint of '%s' is not that of what was observed", text);
   if (f->summary.nonfinite)
     return AB_FAIL(AB_EMISMATCH, "'%s' holds %llu non-finite values, no golden can be made of it", text,

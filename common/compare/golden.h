@@ -23,6 +23,9 @@ struct ab_pair_text {
   char *key, *value; /* owned */
 };
 
+/* A list of pairs with what they own. Accepts NULL with a count of 0. */
+void ab_pairs_free(struct ab_pair_text *pairs, size_t count);
+
 /* Who made it. Unknown parts are "unknown". */
 struct ab_provenance {
   const char *producer;  /* tool and route: "ab_golden sequential" */

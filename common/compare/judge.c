@@ -6,7 +6,7 @@
 #include "mem.h"
 
 static bool same_digest(const struct ab_observation *a, const struct ab_observation *b) {
-  return a->dtype == b->dtype && memcmp(a->summary.digest, b->summary.digest, sizeof a->summary.digest) == 0;
+  return a->dtype == b->dtype && ab_summary_same(&a->summary, &b->summary);
 }
 
 /* 0 against 0 is 0. */

@@ -204,9 +204,7 @@ size_t ab_recording_recompute_faults(const struct ab_recording *recording, const
     struct ab_identity id = again->observation.id;
     id.phase = AB_FORWARD;
     const struct ab_recorded *forward = ab_recording_find(recording, &id);
-    if (forward && memcmp(forward->observation.summary.digest, again->observation.summary.digest,
-                          sizeof again->observation.summary.digest) == 0)
-      continue;
+    if (forward && ab_summary_same(&forward->observation.summary, &again->observation.summary)) continue;
     if (!faults++) *first = again;
   }
   return faults;

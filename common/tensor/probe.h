@@ -33,6 +33,8 @@ struct ab_summary {
   double l2, sum, max_abs; /* over the finite elements, fixed order, in double */
 };
 void ab_summarize(struct ab_summary *out, const struct ab_view *view);
+/* Equal digests: equal elements, -0 and +0 alike. */
+bool ab_summary_same(const struct ab_summary *a, const struct ab_summary *b);
 
 struct ab_observation {
   struct ab_identity id;

@@ -247,6 +247,10 @@ static double norm(const struct sums *sums, double max_abs, const struct ab_view
   return ldexp(sqrt(fold(&scaled.squares)), -shift);
 }
 
+bool ab_summary_same(const struct ab_summary *a, const struct ab_summary *b) {
+  return memcmp(a->digest, b->digest, sizeof a->digest) == 0;
+}
+
 void ab_summarize(struct ab_summary *out, const struct ab_view *view) {
   XXH3_state_t hash;
   XXH3_128bits_reset(&hash);

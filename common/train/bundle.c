@@ -178,6 +178,8 @@ void ab_bundle_free(struct ab_bundle *bundle) {
   ab_mem_free(bundle);
 }
 
+bool ab_bundle_is_engine(const struct ab_bundle *bundle) { return bundle && !bundle->train; }
+
 bool ab_bundle_is(const char *folder) {
   char path[AB_FOLDER_MAX];
   struct ab_file file = {0};

@@ -33,6 +33,8 @@ ab_status ab_bundle_open(struct ab_bundle **out, const char *folder, const struc
 /* Accepts NULL. */
 void ab_bundle_free(struct ab_bundle *bundle);
 
+/* Kind engine: the pipeline module alone runs. false for a whole model, and for NULL (no bundle). */
+bool ab_bundle_is_engine(const struct ab_bundle *bundle);
 /* Whether folder holds a meta.json: what makes it a bundle. */
 bool ab_bundle_is(const char *folder);
 
