@@ -16,6 +16,8 @@ struct linen_outer_layers {
   struct linen_weights weights;
   struct linen_cell cell;
   int first;                /* layer number of the first */
+  bool sows;
+  struct linen_intermediates intermediates;
 };
 ab_status linen_outer_layers_new(struct linen_outer_layers *self, struct linen_module *parent,
                                  const struct ab_config *config, const struct ab_exec *exec);

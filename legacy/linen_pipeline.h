@@ -4,8 +4,8 @@
  */
 #pragma once
 
+#include "linen_intermediates.h"
 #include "linen_pipeline_utils.h"
-#include "linen_stack.h"
 
 /* What one iteration hands to the next, and in the same layout the cotangents that it hands back. A = rows L E. */
 struct linen_loop_state {
@@ -54,6 +54,7 @@ struct linen_pipeline {
   struct linen_buffer d_stages_in;        /* backward */
   void *column, *moved;                   /* [S, A] on their way through a ring */
   void *accumulator[AB_MAX_PARAMS];       /* scanned stage: [R, S, K, leaf] gradients */
+  struct linen_intermediates intermediates; /* forward, where layers sow */
 };
 
 extern const struct linen_pipeline_class linen_pipeline_per_iteration;
@@ -89,3 +90,8 @@ ab_status linen_end_iteration(struct linen_pipeline *self, bool count);
 void linen_select_stage(const struct linen_pipeline *self, struct linen_scope *scope, int repeat, int stage);
 ab_status linen_observe_whole(const struct linen_pipeline *self, const char *name, enum ab_phase phase,
                               const void *data);
+/* linen_pipeline_sow.c: before the loop and after linen_take_work, after the stages of an iteration have run, and after
+ * the loop, when every layer's numbers are reported. */
+ab_status linen_sow_begin(struct linen_pipeline *self);
+ab_status linen_sow_iteration(struct linen_pipeline *self, int t);
+ab_status linen_sow_end(struct linen_pipeline *self);

@@ -133,6 +133,7 @@ ab_status linen_run_one_iteration(struct linen_pipeline *self, int t) {
   get_iteration_inputs(self, t);
   linen_vmap(run_stage, self, exec->mesh->stage_begin, exec->mesh->stage_end, exec->kernels->dry);
   AB_TRY(linen_end_iteration(self, true));
+  AB_TRY(linen_sow_iteration(self, t));
   get_new_loop_state(self, t);
   return observe_loop(self, t);
 }
@@ -155,7 +156,9 @@ ab_status linen_pipeline_call(struct linen_pipeline *self, const struct linen_sc
   AB_TRY(linen_pipeline_begin(self, root));
   AB_TRY(init_states(self, inputs));
   AB_TRY(linen_take_work(self, false));
+  AB_TRY(linen_sow_begin(self));
   AB_TRY(self->class->loop(self));
+  AB_TRY(linen_sow_end(self));
   permute_output_micro_per_stage_dim(self, outputs);
   ab_arena_release(arena, mark);
   return linen_observe_whole(self, AB_OBS_OUTPUTS, AB_FORWARD, outputs);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "mem.h"
+#include "sown.h"
 
 static ab_status scan_lift(const struct linen_module *module, struct linen_scope *scope) {
   return linen_scope_lift(scope, &((const struct linen_stack *)module)->scan);
@@ -88,9 +89,8 @@ ab_status linen_weights_begin(struct linen_weights *weights, const struct linen_
   return AB_OK;
 }
 
-/* The scope of layer k, its own axis selected when `index` is not LINEN_WHOLE. */
-static ab_status layer_scope(struct linen_scope *out, const struct linen_stack *stack,
-                             const struct linen_scope *scope, int k, int64_t index) {
+ab_status linen_stack_layer_scope(struct linen_scope *out, const struct linen_stack *stack,
+                                  const struct linen_scope *scope, int k, int64_t index) {
   *out = *scope;
   if (stack->kind == LINEN_SEQUENTIAL) return linen_scope_push(out, scope, stack->layer[k].base.name);
   if (stack->kind == LINEN_BARE) return AB_OK;
@@ -106,7 +106,7 @@ static const struct linen_decoder_layer *tree_of(const struct linen_stack *stack
 ab_status linen_stack_leaf(struct linen_partitioned *out, const struct linen_stack *stack,
                            const struct linen_scope *scope, int k, int p) {
   struct linen_scope inner;
-  AB_TRY(layer_scope(&inner, stack, scope, k, k));
+  AB_TRY(linen_stack_layer_scope(&inner, stack, scope, k, k));
   struct linen_param_row row = linen_decoder_layer_row(tree_of(stack, k), p);
   return linen_param_get(out, &inner, &row);
 }
@@ -140,7 +140,7 @@ ab_status linen_stack_bind(struct linen_weights *weights, const struct linen_sta
   struct linen_partitioned box[AB_MAX_PARAMS];
   for (int k = 0; k < trees(stack); k++) {
     struct linen_scope inner;
-    AB_TRY(layer_scope(&inner, stack, scope, k, LINEN_WHOLE));
+    AB_TRY(linen_stack_layer_scope(&inner, stack, scope, k, LINEN_WHOLE));
     AB_TRY(linen_decoder_layer_params(tree_of(stack, k), &inner, box));
     for (int p = 0; p < stack->leaves; p++) {
       if (stack->kind == LINEN_SCANNED)
@@ -167,7 +167,7 @@ ab_status linen_stack_zero_cotangents(const struct linen_stack *stack, const str
   struct linen_partitioned box[AB_MAX_PARAMS];
   for (int k = 0; k < trees(stack); k++) {
     struct linen_scope inner;
-    AB_TRY(layer_scope(&inner, stack, scope, k, LINEN_WHOLE));
+    AB_TRY(linen_stack_layer_scope(&inner, stack, scope, k, LINEN_WHOLE));
     AB_TRY(linen_decoder_layer_params(tree_of(stack, k), &inner, box));
     for (int p = 0; p < stack->leaves; p++)
       stack->exec->kernels->zero(box[p].value.data, ab_view_count(&box[p].value));
@@ -222,6 +222,15 @@ struct layer_loop {
   const struct linen_cell *cell;
 };
 
+/* self.sow at the end of a decoder layer. */
+static void sow(const struct layer_loop *loop, int k, const void *y) {
+  const struct ab_kernels *kernels = loop->stack->exec->kernels;
+  void *to[AB_SOWN];
+  for (int i = 0; i < AB_SOWN; i++) to[i] = nth(loop->cell->sown, kernels->element, k * AB_SOWN + i);
+  kernels->statistics(to[AB_SOWN_MEAN], to[AB_SOWN_STDEV], to[AB_SOWN_FRACTION_ZERO], y,
+                      loop->stack->plan.tokens_count);
+}
+
 static ab_status layer_forward(void *ctx, int64_t i) {
   const struct layer_loop *loop = ctx;
   const struct linen_stack *stack = loop->stack;
@@ -229,6 +238,7 @@ static ab_status layer_forward(void *ctx, int64_t i) {
   struct ab_layer_call call = layer_call(stack, loop->weights, loop->cell, k);
   call.y = k + 1 < stack->count ? nth(loop->cell->inputs, linen_stack_input_bytes(stack), k + 1) : loop->cell->y;
   ab_layer_forward(&stack->plan, &call);
+  if (loop->cell->sown) sow(loop, k, call.y);
   return AB_OK;
 }
 

@@ -68,6 +68,9 @@ ab_status linen_stack_bind(struct linen_weights *weights, const struct linen_sta
 /* BARE, SEQUENTIAL: accumulators are the cotangents themselves. */
 ab_status linen_stack_bind_cotangents(struct linen_weights *weights, const struct linen_stack *stack,
                                       const struct linen_scope *scope);
+/* The scope of layer k, its own axis selected when `index` is not LINEN_WHOLE. */
+ab_status linen_stack_layer_scope(struct linen_scope *out, const struct linen_stack *stack,
+                                  const struct linen_scope *scope, int k, int64_t index);
 /* The view of one param of layer k below the scope. */
 ab_status linen_stack_leaf(struct linen_partitioned *out, const struct linen_stack *stack,
                            const struct linen_scope *scope, int k, int p);
@@ -83,6 +86,7 @@ struct linen_cell {
   void *dx;
   void *between; /* [2][rows, L, E] cotangents between layers */
   void *work;    /* of one layer */
+  void *sown;    /* [count][AB_SOWN] what every layer sows; NULL: nothing is recorded */
   const int32_t *positions, *segment_ids; /* [rows, L] */
   struct ab_recorder *recorder;
   struct ab_identity id; /* layer: that of the first, or -1 */

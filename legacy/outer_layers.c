@@ -21,7 +21,8 @@ static struct linen_stack_options outer_options(const struct ab_config *config) 
 ab_status linen_outer_layers_new(struct linen_outer_layers *self, struct linen_module *parent,
                                  const struct ab_config *config, const struct ab_exec *exec) {
   struct linen_stack_options options = outer_options(config);
-  *self = (struct linen_outer_layers){.first = config->pipelined ? (int)config->pipeline_parallel_layers : 0};
+  *self = (struct linen_outer_layers){.first = config->pipelined ? (int)config->pipeline_parallel_layers : 0,
+                                      .sows = ab_sows(config, exec->kernels)};
   if (options.count == 0) return AB_OK;
   AB_TRY(linen_stack_new(&self->stack, parent, &options, config, exec));
   AB_TRY(linen_weights_new(&self->weights, &self->stack, 1));
@@ -57,6 +58,30 @@ static ab_status count_layers(const struct linen_outer_layers *self) {
   return ab_probe_flush(self->stack.exec->probe);
 }
 
+static ab_status sow_begin(struct linen_outer_layers *self, const struct linen_scope *root) {
+  struct linen_scope scope;
+  if (!self->sows) return AB_OK;
+  AB_TRY(linen_module_scope(&scope, &self->stack.base, root));
+  AB_TRY(linen_intermediates_begin(&self->intermediates, &self->stack, scope.path, NULL, 0, 1));
+  self->cell.sown = linen_intermediates_of_worker(&self->intermediates, 0);
+  return AB_OK;
+}
+
+/* Whole batch: one number per layer, reported as it is. */
+static ab_status sow_end(struct linen_outer_layers *self) {
+  const struct ab_exec *exec = self->stack.exec;
+  void *value;
+  if (!self->sows) return AB_OK;
+  self->cell.sown = NULL;
+  AB_TRY(linen_intermediates_place(&self->intermediates, 0, NULL));
+  for (int i = 0; i < self->stack.count * AB_SOWN; i++) {
+    enum ab_sown which = (enum ab_sown)(i % AB_SOWN);
+    AB_TRY(linen_intermediates_read(&value, &self->intermediates, i / AB_SOWN, which, NULL));
+    AB_TRY(ab_observe_sown(exec->probe, exec->kernels, self->first + i / AB_SOWN, which, value));
+  }
+  return AB_OK;
+}
+
 ab_status linen_outer_layers_call(struct linen_outer_layers *self, const struct linen_scope *root, void *y,
                                   const void *x, const int32_t *positions, const int32_t *segment_ids) {
   const struct ab_exec *exec = self->stack.exec;
@@ -73,9 +98,12 @@ ab_status linen_outer_layers_call(struct linen_outer_layers *self, const struct 
   AB_TRY(bind_outer(self, root));
   AB_TRY(ab_arena_take(exec->arena, &self->cell.work, 1, linen_stack_work_bytes(&self->stack)));
   exec->kernels->copy(self->cell.inputs, x, self->stack.plan.tokens_count);
+  AB_TRY(sow_begin(self, root));
   linen_stack_call(&self->stack, &self->weights, &self->cell);
+  AB_TRY(count_layers(self));
+  AB_TRY(sow_end(self));
   ab_arena_release(exec->arena, mark);
-  return count_layers(self);
+  return AB_OK;
 }
 
 /* One layer's gradients in contiguous accumulators, those of a scanned stack placed as soon as they are complete: each

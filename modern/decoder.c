@@ -157,6 +157,30 @@ static ab_status observe(const struct nnx_decoder *d, const char *name, enum ab_
   return nnx_observe_batch(&d->exec, name, phase, values, &d->dims, width);
 }
 
+/* The metrics of layers that ran on the whole batch are scan outputs, one per layer. */
+static ab_status report_outer(const struct nnx_decoder *d, const struct nnx_state *sown) {
+  for (int i = 0; i < d->stack.count; i++)
+    for (int n = 0; n < AB_SOWN; n++) {
+      struct ab_view view;
+      AB_TRY(nnx_sown_variable(&view, &d->stack, sown, i, (enum ab_sown)n));
+      view = nnx_stack_slice(&d->stack, &view, i);
+      AB_TRY(ab_observe_sown(d->exec.probe, d->exec.kernels, d->first_layer + i, (enum ab_sown)n, view.data));
+    }
+  return AB_OK;
+}
+
+static ab_status forward_outer(struct outer_run *run) {
+  struct nnx_decoder *d = run->decoder;
+  struct nnx_state sown;
+  bool sows = ab_sows(d->config, d->exec.kernels);
+  if (sows) {
+    AB_TRY(nnx_sown_new(&sown, &d->exec, &d->stack, NULL, 0));
+    AB_TRY(nnx_sown_targets(&run->call.sown, d->exec.book, &d->stack, &sown));
+  }
+  AB_TRY(nnx_scan(&outer_layer, run, d->stack.count, d->exec.book));
+  return sows ? report_outer(d, &sown) : AB_OK;
+}
+
 static ab_status forward_layers(struct nnx_decoder *d, const struct nnx_node *decoder, const struct ab_batch *batch) {
   struct outer_run run;
   struct nnx_node *pipeline_module;
@@ -167,7 +191,7 @@ static ab_status forward_layers(struct nnx_decoder *d, const struct nnx_node *de
   }
   if (d->stack.count == 0) return AB_OK;
   AB_TRY(bind_outer(&run, d, decoder, NULL, batch));
-  return nnx_scan(&outer_layer, &run, d->stack.count, d->exec.book);
+  return forward_outer(&run);
 }
 
 /* nnx_decoders.py: apply_output_head. */

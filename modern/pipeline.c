@@ -70,6 +70,7 @@ static void describe(struct nnx_pipeline *p, const struct ab_config *config, con
   p->schedule = nnx_schedule_of(config);
   p->compute_bubbles = config->compute_bubbles;
   p->scan_iterations = config->scan_pipeline_iterations;
+  nnx_describe_sowing(&p->sowing, p, config);
   p->stack = stage_stack(config, block, &p->exec);
   p->stage_axis = (struct nnx_axis){.size = config->num_stages, .name = "layers"};
   p->repeat_axis = (struct nnx_axis){.size = config->num_pipeline_repeats, .name = "circular_repeats"};
@@ -136,10 +137,11 @@ static ab_status forward(struct nnx_pipeline *p, const struct nnx_node *module, 
   struct nnx_run run = {.pipeline = p};
   AB_TRY(split_layers(&run, module, NULL));
   AB_TRY(take_step_memory(p));
+  AB_TRY(nnx_start_sowing(&run));
   nnx_init_states(p, inputs);
   AB_TRY(p->class->forward(&run));
   nnx_permute_output(p, outputs);
-  return AB_OK;
+  return nnx_report_sown(&run);
 }
 
 ab_status nnx_pipeline_forward(struct nnx_pipeline *p, const struct nnx_node *module, void *outputs,

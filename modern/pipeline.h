@@ -6,6 +6,7 @@
  */
 #pragma once
 
+#include "intermediates.h"
 #include "model.h"
 #include "pipeline_utils.h"
 #include "stack.h"
@@ -44,6 +45,13 @@ struct nnx_pipeline_class {
 };
 extern const struct nnx_pipeline_class nnx_pipeline_class, nnx_pipeline_ag_once_class, nnx_circular_pipeline_class;
 
+/* What becomes of the metrics that layers sow. */
+struct nnx_sowing {
+  bool on;
+  bool fresh_leaves_fail; /* upstream_faithful=B20, NNXPipeline with repeats */
+  bool as_if_layers;      /* upstream_faithful=B21 */
+};
+
 struct nnx_pipeline {
   const struct nnx_pipeline_class *class;
   struct nnx_circular *circular; /* NULL in NNXPipeline */
@@ -53,6 +61,7 @@ struct nnx_pipeline {
   struct nnx_schedule schedule;
   struct nnx_remat_policy remat;
   bool compute_bubbles, scan_iterations;
+  struct nnx_sowing sowing;
   struct nnx_axis repeat_axis, stage_axis;
   struct nnx_stack stack; /* the layers of one stage */
   struct ab_layer plan;
@@ -109,6 +118,8 @@ struct nnx_run {
   bool pullback;
   void *accumulators;         /* strided cotangents: [R, S, K, elements of a layer]; NULL if none */
   struct nnx_stage_run *stage; /* [S] of the iteration at hand */
+  struct nnx_state sown;       /* forward, where layers sow: outputs of the scan, [T, S], [T, S, K] of scanned layers */
+  void *metric;                /* one element of it on its way out */
 };
 /* Bodies of the scan over iterations; ctx is the run. */
 extern const struct nnx_scan_body nnx_pipeline_iteration;
@@ -128,3 +139,10 @@ int nnx_repeat_of_cell(const struct nnx_pipeline *pipeline, int t, int s);
 /* Zeroed room for strided cotangents, and their way home. */
 ab_status nnx_start_accumulators(struct nnx_run *run);
 ab_status nnx_place_accumulators(struct nnx_run *run);
+
+/* pipeline_sow.c: the state that layers sow into, before the loop; the slice of the cell that is about to run; and what
+ * came of it, per layer, after the loop. AB_EMISMATCH where upstream_faithful=B20 fails. */
+void nnx_describe_sowing(struct nnx_sowing *out, const struct nnx_pipeline *pipeline, const struct ab_config *config);
+ab_status nnx_start_sowing(struct nnx_run *run);
+ab_status nnx_sow_in_cell(struct nnx_run *run, int t, int s);
+ab_status nnx_report_sown(struct nnx_run *run);

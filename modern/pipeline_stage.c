@@ -79,6 +79,7 @@ static ab_status prepare_stage(struct nnx_run *run, int t, int s) {
   if (stage->ids.bubble && !p->compute_bubbles) return AB_OK;
   if (!run->pullback)
     AB_TRY(nnx_stack_residual_take(stage->call.residual, p->exec.arena, &p->stack, &p->plan));
+  AB_TRY(nnx_sow_in_cell(run, t, s));
   AB_TRY(get_current_repeat(run, t, s, &dmodule));
   return bind_stage(run, s, dmodule);
 }

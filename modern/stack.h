@@ -11,6 +11,7 @@
 #pragma once
 
 #include "layer.h"
+#include "sown.h"
 #include "transforms.h"
 
 enum nnx_layout { NNX_BARE, NNX_SEQUENTIAL, NNX_SCANNED };
@@ -67,6 +68,9 @@ struct nnx_stack_residual {
 ab_status nnx_stack_residual_take(struct nnx_stack_residual *out, struct ab_arena *arena,
                                   const struct nnx_stack *stack, const struct ab_layer *plan);
 
+/* Where one layer sows its metrics (intermediates.h). */
+typedef void *nnx_sown_target[AB_SOWN];
+
 /* One run: layers are numbered from first_layer, or first_layer + i. */
 struct nnx_stack_call {
   const struct nnx_stack *stack;
@@ -78,6 +82,7 @@ struct nnx_stack_call {
   struct ab_recorder *recorder;
   int microbatch, first_layer;
   struct ab_where at;
+  nnx_sown_target *sown; /* [count]; NULL: layers do not sow */
 };
 /* Layer i of y = stack(x): x and y are those of the whole stack. Called in order. Neither allocates nor fails. */
 void nnx_stack_layer(const struct nnx_stack_call *call, int i, void *y, const void *x);

@@ -102,10 +102,17 @@ static struct ab_layer_call layer_call(const struct nnx_stack_call *call, int i,
                                 .at = call->at};
 }
 
+static void sow(const struct nnx_stack_call *call, int i, const void *y) {
+  void *const *to = call->sown[i];
+  call->plan->kernels->statistics(to[AB_SOWN_MEAN], to[AB_SOWN_STDEV], to[AB_SOWN_FRACTION_ZERO], y,
+                                  call->plan->tokens_count);
+}
+
 void nnx_stack_layer(const struct nnx_stack_call *call, int i, void *y, const void *x) {
   struct ab_layer_call layer = layer_call(call, i, x);
   layer.y = i == call->stack->count - 1 ? y : layer_input(call, i + 1);
   ab_layer_forward(call->plan, &layer);
+  if (call->sown) sow(call, i, layer.y);
 }
 
 void nnx_stack_layer_pullback(const struct nnx_stack_call *call, int i, void *dx, const void *dy, const void *x) {

@@ -82,6 +82,13 @@ ab_status ab_check_gathers(const struct ab_recording *recording, const struct ab
   return check_reshards(recording, config, family);
 }
 
+ab_status ab_check_sown(const struct ab_recording *recording, const struct ab_case *c, enum ab_family family) {
+  int64_t found = 0, expected = c->steps * (int64_t)ab_expect_sown(c, family);
+  for (size_t i = 0; i < recording->observations; i++)
+    found += ab_quantity_of(&recording->observation[i].observation.id) == AB_Q_METRIC;
+  return found == expected ? AB_OK : wrong_count(recording, "sown metrics", found, expected);
+}
+
 /* What two engines of one schedule must have in common. */
 static bool must_agree(const char *name, bool fetches_too) {
   return strcmp(name, AB_COUNT_EXECUTE) == 0 || strncmp(name, AB_COUNT_RECOMPUTE, strlen(AB_COUNT_RECOMPUTE)) == 0 ||

@@ -7,8 +7,8 @@
 
 /* What two trained (or, for bundles of kind engine, differentiated) sides owe each other over all steps of a case. */
 ab_status ab_expect_sides(struct ab_expected *out, const struct ab_case *c);
-/* The loss tensor of exact sides. */
-void ab_expect_exact_loss(struct ab_expected *e, const struct ab_case *c);
+/* What exact sides owe otherwise: their loss is a tensor, and their layers sow nothing. */
+void ab_expect_exact(struct ab_expected *e, const struct ab_case *c);
 /* What a side owes the float64 oracle, which differentiates each step at the side's own parameters. */
 ab_status ab_expect_truth(struct ab_expected *out, const struct ab_case *c);
 /* What a golden of this selection holds: metrics, gradients, parameters, and what enters and leaves the pipeline. */
@@ -21,6 +21,11 @@ ab_status ab_check_executions(const struct ab_recording *recording, const struct
  * counts), and what upstream_faithful=B7 moves besides; the two circular engines differ there by design.
  * AB_EMISMATCH. */
 ab_status ab_check_gathers(const struct ab_recording *recording, const struct ab_case *c, enum ab_family family);
+/* Metrics that the layers sow in one step (sown.h). upstream_faithful=B20: in pipelines they are lost, but in an
+ * NNXPipeline without repeats; two sides owe each other what Linen records. */
+size_t ab_expect_sown(const struct ab_case *c, enum ab_family family);
+/* As many in the recording, every step. AB_EMISMATCH. */
+ab_status ab_check_sown(const struct ab_recording *recording, const struct ab_case *c, enum ab_family family);
 /* The totals of execute, recompute and ring counters are the same in both, those of weight fetches with fetches_too.
  * AB_EMISMATCH names the first that differs. */
 ab_status ab_check_same_counters(const struct ab_recording *a, const struct ab_recording *b, bool fetches_too);

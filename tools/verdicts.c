@@ -178,6 +178,10 @@ static void judge_counts(struct ab_judgement *j) {
   if (!b_oracle) check(j, ab_check_executions(b, &j->opened));
   if (!a_oracle) check(j, ab_check_gathers(a, &j->opened, j->a->family));
   if (!b_oracle) check(j, ab_check_gathers(b, &j->opened, j->b->family));
+  if (j->a->arithmetic != AB_ARITHMETIC_EXACT) {
+    check(j, ab_check_sown(a, &j->opened, j->a->family));
+    check(j, ab_check_sown(b, &j->opened, j->b->family));
+  }
   bool fetches_too = j->a->family == j->b->family || !j->opened.config->pipeline_fsdp_ag_per_repeat;
   if (!a_oracle && !b_oracle) check(j, ab_check_same_counters(a, b, fetches_too));
   const struct ab_recorded *first;
@@ -207,7 +211,7 @@ static ab_status note_limits(struct ab_judgement *j) {
 ab_status ab_judge_all(struct ab_judgement *j) {
   struct ab_expected sides;
   AB_TRY(ab_expect_sides(&sides, &j->opened));
-  if (j->a->arithmetic == AB_ARITHMETIC_EXACT) ab_expect_exact_loss(&sides, &j->opened);
+  if (j->a->arithmetic == AB_ARITHMETIC_EXACT) ab_expect_exact(&sides, &j->opened);
   enum ab_pair pair = pair_of(j->a, j->b);
   struct ab_expected owed;
   AB_TRY(ab_expect_truth(&owed, &j->opened));

@@ -12,6 +12,7 @@
  * | AB_OBS_D_OUTPUTS      | BACKWARD | -1         | -1    | STATE  | [B, L, E] cotangent of pipeline/outputs      |
  * | AB_OBS_D_INPUTS       | BACKWARD | -1         | -1    | STATE  | [B, L, E] cotangent of pipeline/inputs       |
  * | AB_OBS_LOSS           | FORWARD  | -1         | -1    | STATE  | [1] loss of a bundle of kind engine, M61     |
+ * | AB_OBS_SOWN<name>     | FORWARD  | -1         | layer | STATE  | [1] sown metric of a layer: sown.h           |
  * | a slot's name         | any      | m          | layer | DIGEST | by the runner: layer.h                       |
  *
  * All rows but the last go through ab_probe_observe with where = {-1, -1, -1, false}, outside any parallel region. Rows
@@ -19,7 +20,7 @@
  * the layers outside the pipeline, run on the whole batch and carry microbatch -1 and their layer number. Layers inside
  * the pipeline carry the microbatch m (rows m b .. (m+1) b - 1), their layer number (r S + s) K + k, and iteration,
  * stage and repeat in `where`. AB_OBS_INPUTS, OUTPUTS, D_OUTPUTS, D_INPUTS are reported by the pipeline, AB_OBS_LOSS by
- * who runs it, the others by the decoder.
+ * who runs it, AB_OBS_SOWN by who runs the layer, the others by the decoder.
  *
  * Parameters, gradients and metrics are reported by the training loop from the leaves of a side, never by the side.
  *
@@ -34,6 +35,7 @@
 #define AB_OBS_DECODER_NORM "decoder_norm"
 #define AB_OBS_LOGITS "logits"
 #define AB_OBS_LOSS "loss"
+#define AB_OBS_SOWN "intermediates/"
 #define AB_OBS_D_LOGITS "d_logits"
 #define AB_OBS_D_DECODER_NORM "d_decoder_norm"
 #define AB_OBS_D_OUTPUTS "pipeline/d_outputs"

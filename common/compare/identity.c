@@ -21,9 +21,13 @@ static bool names_parameter(const char *tensor) {
   return false;
 }
 
+/* blocks/observed.h: AB_OBS_SOWN */
+static const char sown[] = "intermediates/";
+
 enum ab_quantity ab_quantity_of(const struct ab_identity *id) {
   bool whole = id->layer < 0;
   if (names_parameter(id->tensor)) return id->phase == AB_BACKWARD ? AB_Q_WEIGHT_GRADIENT : AB_Q_PARAMETER;
+  if (strncmp(id->tensor, sown, strlen(sown)) == 0) return AB_Q_METRIC;
   if (id->phase == AB_RECOMPUTE) return AB_Q_RECOMPUTE;
   if (id->phase == AB_BACKWARD) return whole ? AB_Q_INPUT_GRADIENT : AB_Q_COTANGENT;
   return whole ? AB_Q_OUTPUT : AB_Q_ACTIVATION;

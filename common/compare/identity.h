@@ -5,7 +5,8 @@
 
 /* What an observation or metric is, as far as tiers and expected counts are concerned. */
 enum ab_quantity {
-  AB_Q_METRIC,          /* metric frames: loss, z_loss, grad_norm, raw_grad_norm, lr, param_norm */
+  AB_Q_METRIC,          /* metric frames: loss, z_loss, grad_norm, raw_grad_norm, lr, param_norm; and what layers sow:
+                           tensors intermediates/<name> */
   AB_Q_OUTPUT,          /* phase forward, layer -1: observed.h's whole-module values */
   AB_Q_INPUT_GRADIENT,  /* phase backward, layer -1: their cotangents */
   AB_Q_WEIGHT_GRADIENT, /* phase backward, a parameter's name */

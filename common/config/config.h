@@ -68,6 +68,8 @@ struct ab_config {
   char *lr_schedule_type, *wsd_decay_style; /* "cosine" or "wsd"; "linear" or "cosine" */
   int64_t learning_rate_schedule_steps; /* resolved: never -1 */
 
+  int64_t record_internal_nn_metrics; /* > 0: layers sow metrics (blocks/sown.h) */
+
   /* ours: keys beyond MaxText's. ab_compute_bubbles: run the layers in bubble cells too (default false) */
   bool compute_bubbles;
   uint32_t upstream_faithful; /* bits by enum ab_defect: ask ab_faithful (upstream.h); default none */

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "config_values.h"
+#include "upstream.h"
 
 enum { LARGEST = 2147483647 };
 
@@ -299,6 +300,11 @@ static ab_status put_defaults(struct ab_config *c) {
   return AB_OK;
 }
 
+/* What B21 reports of bubbles must exist. */
+static void derive_bubbles(struct ab_config *c) {
+  if (c->record_internal_nn_metrics > 0 && ab_faithful(c, AB_DEFECT_B21)) c->compute_bubbles = true;
+}
+
 ab_status ab_config_derive(struct ab_config *config, int64_t devices) {
   AB_TRY(derive_dimensions(config));
   AB_TRY(check_heads(config));
@@ -309,5 +315,6 @@ ab_status ab_config_derive(struct ab_config *config, int64_t devices) {
   AB_TRY(check_dropout(config));
   AB_TRY(check_accumulation(config));
   AB_TRY(derive_pipeline(config));
+  derive_bubbles(config);
   return put_defaults(config);
 }

@@ -96,6 +96,7 @@ static const struct field fields[] = {
     TEXT(lr_schedule_type, "cosine, wsd"),
     TEXT(wsd_decay_style, "linear, cosine"),
     COUNT(learning_rate_schedule_steps, -1, "a positive integer, or -1 for steps"),
+    COUNT(record_internal_nn_metrics, 0, "an integer from 0 to 2147483647"),
     {"ab_compute_bubbles", AT(compute_bubbles), BOOL, 0, 0, NULL},
 };
 

@@ -614,7 +614,7 @@ const struct ab_key ab_keys[] = {
     ROW(ragged_sort_use_single_sparsecore, BOOL, NO_EFFECT, MOE, "false"),
     ROW(rampup_end_step, ANY, NO_EFFECT, RAMPUP, "null"),
     ROW(rampup_samples_per_increment_to_load, ANY, NO_EFFECT, RAMPUP, "null"),
-    ROW(record_internal_nn_metrics, INT, NO_EFFECT, LOGGING, "0"),
+    ROW(record_internal_nn_metrics, INT, IMPLEMENTED, TRAINING, "0"),
     ROW(remat_policy, STRING, IMPLEMENTED, MODEL, "full"),
     ROW(remat_policy_for_vit, STRING, NO_EFFECT, MULTIMODAL, "minimal"),
     ROW(remove_size_one_mesh_axis_from_type, BOOL, NO_EFFECT, PLACEMENT, "true"),

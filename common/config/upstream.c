@@ -5,7 +5,6 @@
 
 #include "config_values.h"
 
-static const char no_metrics[] = "nothing is sown in the pipeline's layers here: no metrics, no balance loss";
 static const char no_experts[] = "mixture of experts is not built";
 
 const struct ab_upstream_defect ab_upstream_defects[AB_DEFECT_COUNT] = {
@@ -38,10 +37,14 @@ const struct ab_upstream_defect ab_upstream_defects[AB_DEFECT_COUNT] = {
                        "stage are rematerialised one by one",
                        "count", "ND: NNXSequentialPipelineStage, NNXScannedPipelineStage",
                        "remat of single layers inside an iteration is not built"},
-    [AB_DEFECT_B20] = {"B20", "metrics sown in NNX pipelines with repeats vanish or fail", "value",
-                       "NP: NNXCircularPipeline.__call__", no_metrics},
-    [AB_DEFECT_B21] = {"B21", "metrics of layers are labelled by iteration, and balance losses include bubbles",
-                       "value", "MX: metric_logger, record_activation_metrics", no_metrics},
+    [AB_DEFECT_B20] = {"B20",
+                       "metrics that layers sow in a pipeline are lost in both Linen engines and in the NNX circular "
+                       "one, and fail in NNXPipeline with repeats; meant: they are reported per layer",
+                       "value", "LP: Pipeline, CircularPipeline, NP: NNXPipeline, NNXCircularPipeline", NULL},
+    [AB_DEFECT_B21] = {"B21",
+                       "sown metrics of a pipeline are read as if iterations and stages were layers, bubbles "
+                       "included; meant: of each layer, over its microbatches",
+                       "value", "MX: metric_logger, record_activation_metrics", NULL},
     [AB_DEFECT_B22] = {"B22", "a layer with a pole at zero makes NaN gradients in bubbles", "value",
                        "LP, NP: run_one_iteration",
                        "a switch of its own: ab_compute_bubbles=true runs layers in bubbles"},
@@ -54,7 +57,7 @@ const struct ab_upstream_defect ab_upstream_defects[AB_DEFECT_COUNT] = {
     [AB_DEFECT_B31] = {"B31", "Linen with scan_layers_per_stage fails: model_mode is not passed to the scanned layers",
                        "failure", "LD: get_pipeline_stage_module", NULL},
     [AB_DEFECT_B32] = {"B32", "a balance loss with repeats fails in the NNX pipeline and is 0 in the Linen one",
-                       "value", "NP: NNXPipeline.__call__, LP: Pipeline", no_metrics},
+                       "value", "NP: NNXPipeline.__call__, LP: Pipeline", no_experts},
     [AB_DEFECT_B33] = {"B33", "norm_topk_prob is ignored by NNX, and applied after the scaling factor by Linen",
                        "value", "MX: layers/moe, RoutedMoE, deepseek branch", no_experts},
     [AB_DEFECT_B34] = {"B34", "NNX shards layers_outside_pipeline over the stages and fails if they do not divide",

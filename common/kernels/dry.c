@@ -34,6 +34,10 @@ static double weighted_sum(const void *x, const int32_t *w, size_t n) {
   return 0;
 }
 
+static void statistics(void *mean, void *stdev, void *fraction_zero, const void *x, size_t n) {
+  (void)mean, (void)stdev, (void)fraction_zero, (void)x, (void)n;
+}
+
 static void embed(void *y, const void *x, const int32_t *ids, const struct ab_embed_dims *dims) {
   (void)y, (void)x, (void)ids, (void)dims;
 }
@@ -98,7 +102,8 @@ static void clip(void *g, double norm_, double threshold, size_t n) { (void)g, (
   {.name = "dry", .dtype = (type), .element = (bytes), .dry = true, .polynomial = (ring), .gemm = gemm,               \
    .from_f32 = from_f32, .zero = zero, .copy = copy, .fill = fill, .add = binary,                                     \
    .subtract = binary, .scale = scale, .copy_view = view, .add_view = view, .sum = sum,                               \
-   .sum_squares = sum, .dot = dot, .weighted_sum = weighted_sum, .embed = embed, .embed_weight = embed, .norm = norm, \
+   .sum_squares = sum, .dot = dot, .weighted_sum = weighted_sum, .statistics = statistics, .embed = embed,            \
+   .embed_weight = embed, .norm = norm,                                                                               \
    .norm_input = norm_input, .norm_weight = norm_weight, .rope_table = rope_table, .rope = rope, .rope_input = rope,  \
    .attention = attention, .attention_input = attention_input, .attention_work = ab_attention_work, .swiglu = binary, \
    .swiglu_input = swiglu_input, .cross_entropy = cross_entropy, .cross_entropy_input = cross_entropy_input,          \

@@ -66,3 +66,25 @@ double KERNEL(weighted_sum)(const void *x_, const int32_t *w, size_t n) {
   for (size_t i = 0; i < n; i++) lane[i % LANES] += (double)x[i] * (double)w[i];
   return lanes_total(lane);
 }
+
+static double squared_deviations(const real *x, double mean, size_t n) {
+  double lane[LANES] = {0};
+  size_t i = 0;
+  for (; i + LANES <= n; i += LANES)
+    for (int j = 0; j < LANES; j++) {
+      double deviation = (double)x[i + (size_t)j] - mean;
+      lane[j] += deviation * deviation;
+    }
+  for (int j = 0; i < n; i++, j++) lane[j] += ((double)x[i] - mean) * ((double)x[i] - mean);
+  return lanes_total(lane);
+}
+
+void KERNEL(statistics)(void *mean, void *stdev, void *fraction_zero, const void *x_, size_t n) {
+  const real *x = x_;
+  size_t zeros = 0;
+  double average = KERNEL(sum)(x, n) / (double)n;
+  for (size_t i = 0; i < n; i++) zeros += x[i] == 0;
+  *(real *)mean = (real)average;
+  *(real *)stdev = (real)sqrt(squared_deviations(x, average, n) / (double)n);
+  *(real *)fraction_zero = (real)((double)zeros / (double)n);
+}

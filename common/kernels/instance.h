@@ -56,6 +56,7 @@ AB_DECLARE(sum);
 AB_DECLARE(sum_squares);
 AB_DECLARE(dot);
 AB_DECLARE(weighted_sum);
+AB_DECLARE(statistics);
 AB_DECLARE(embed);
 AB_DECLARE(embed_weight);
 AB_DECLARE(norm);

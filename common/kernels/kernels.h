@@ -91,6 +91,9 @@ struct ab_kernels {
   double (*sum_squares)(const void *x, size_t n);
   double (*dot)(const void *x, const void *y, size_t n);
   double (*weighted_sum)(const void *x, const int32_t *w, size_t n);
+  /* One element each of x[n], n > 0: the mean, the population standard deviation, and the part that is +0 or -0; sums
+   * in double, deviations from the mean before it is rounded. models/llama2.py: LlamaDecoderLayer. */
+  void (*statistics)(void *mean, void *stdev, void *fraction_zero, const void *x, size_t n);
 
   /* y[T,E] = table[ids]; an id outside [0,V) gives zeros and no gradient. layers/embeddings.py: Embed. */
   void (*embed)(void *y, const void *table, const int32_t *ids, const struct ab_embed_dims *dims);

@@ -24,6 +24,7 @@ const struct ab_kernels TABLE = {
     .sum_squares = KERNEL(sum_squares),
     .dot = KERNEL(dot),
     .weighted_sum = KERNEL(weighted_sum),
+    .statistics = KERNEL(statistics),
     .embed = KERNEL(embed),
     .embed_weight = KERNEL(embed_weight),
     .norm = KERNEL(norm),

@@ -3,6 +3,7 @@
 
 #include "layer.h"
 #include "model.h"
+#include "sown.h"
 
 enum oracle_order { ORACLE_BY_DTYPE, ORACLE_BY_MICROBATCH, ORACLE_WHOLE_BATCH };
 
@@ -35,6 +36,17 @@ struct oracle_circular {
   void **chain[ORACLE_CHAINS]; /* [layers x params] partial sums of one backward */
 };
 
+/* Metrics that the layers of a span sow. */
+struct oracle_sown {
+  bool on;
+  bool by_cell; /* upstream_faithful=B21 */
+  int stages, layers_per_stage, delay;
+  void *numbers;  /* [layers, microbatches, AB_SOWN]; one microbatch outside the pipeline */
+  void *reported; /* [AB_SOWN] of one layer */
+  struct ab_layer bubble; /* by_cell: one microbatch, and the memory of its run */
+  void *work, *saved, *flow[2];
+};
+
 /* Layers [begin, end) on a batch cut into `chunks` contiguous parts of rows, each run by itself. */
 struct oracle_span {
   const struct oracle_store *store;
@@ -46,6 +58,7 @@ struct oracle_span {
   void **saved;     /* [(end - begin) x chunks] */
   void *work, *cotangent[2];
   struct oracle_circular circular;
+  struct oracle_sown sown;
   const int32_t *positions, *segment_ids;
 };
 
@@ -75,6 +88,13 @@ void **oracle_accumulators(const struct oracle_span *span, int layer, int microb
 /* Around a backward pass: zeroed partial sums from exec->arena; their sums onto the gradients. */
 ab_status oracle_chains_begin(struct oracle_span *span);
 void oracle_chains_end(const struct oracle_span *span);
+
+/* sown.c. inside: of the pipeline, whose schedule B20 and B21 ask about. */
+void oracle_sown_of(struct oracle_sown *out, const struct ab_config *config, const struct ab_exec *exec, bool inside);
+/* Memory of one forward pass; a chunk's numbers as soon as the layer has run; and the report when all have. */
+ab_status oracle_sown_take(struct oracle_span *span);
+void oracle_sow(const struct oracle_span *span, int layer, int chunk, const void *y);
+ab_status oracle_sown_report(struct oracle_span *span);
 
 /* A whole-batch value [rows, length, width] under one of observed.h's names. */
 ab_status oracle_observe(const struct ab_exec *exec, const char *name, enum ab_phase phase, const void *value,

@@ -43,6 +43,7 @@ ab_status oracle_span_inside(struct oracle_span *out, const struct ab_config *co
     if (config->pipeline_fsdp_ag_per_repeat) span.circular.stages = (int)config->num_stages;
     span.circular.prefetch_defect = span.circular.stages && ab_faithful(config, AB_DEFECT_B1);
   }
+  oracle_sown_of(&span.sown, config, exec, config->pipelined);
   AB_TRY(plan(&span, config, keep));
   *out = span;
   return AB_OK;
@@ -53,6 +54,7 @@ ab_status oracle_span_outside(struct oracle_span *out, const struct ab_config *c
   struct oracle_span span = {.store = store, .exec = exec, .chunks = 1, .end = (int)config->num_decoder_layers};
   if (config->pipelined) span.begin = (int)config->pipeline_parallel_layers;
   ab_keep keep;
+  oracle_sown_of(&span.sown, config, exec, false);
   AB_TRY(ab_remat_keep_outside(&keep, ab_block_find(config->decoder_block), config));
   AB_TRY(plan(&span, config, keep));
   *out = span;
@@ -112,6 +114,7 @@ static ab_status forward_chunk(struct oracle_span *span, int chunk) {
     struct ab_layer_call call = layer_call(span, layer, chunk);
     call.y = chunk_of(span, span->act[layer - span->begin + 1], chunk);
     ab_layer_forward(&span->layer, &call);
+    oracle_sow(span, layer, chunk, call.y);
     AB_TRY(count_execution(span, &call));
   }
   return AB_OK;
@@ -120,10 +123,12 @@ static ab_status forward_chunk(struct oracle_span *span, int chunk) {
 ab_status oracle_span_forward(struct oracle_span *span, void **outputs, void *inputs, const int32_t *positions,
                               const int32_t *segment_ids) {
   AB_TRY(take_forward(span));
+  AB_TRY(oracle_sown_take(span));
   span->act[0] = inputs;
   span->positions = positions;
   span->segment_ids = segment_ids;
   for (int chunk = 0; chunk < span->chunks; chunk++) AB_TRY(forward_chunk(span, chunk));
+  AB_TRY(oracle_sown_report(span));
   *outputs = span->act[layer_count(span)];
   return AB_OK;
 }

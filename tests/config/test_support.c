@@ -33,7 +33,7 @@ static const struct row unsupported[] = {
     {"load_parameters_path=gs://x", "expected \"\" (other values are not supported by this build: weights come from"},
     {"remat_policy=custom", "custom is not supported by this build"},
     {"dropout_rate=0.1", "key 'dropout_rate' is 0.1, expected 0.0, or enable_dropout=false"},
-    {"upstream_faithful=B20", "key 'upstream_faithful' is B20, expected a comma-separated list of B1"},
+    {"upstream_faithful=B23", "key 'upstream_faithful' is B23, expected a comma-separated list of B1"},
 };
 
 START_TEST(what_this_build_lacks_is_refused_by_name_unless_inspected) {

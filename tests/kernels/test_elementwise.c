@@ -194,6 +194,53 @@ START_TEST(test_sgd_and_clip) {
 }
 END_TEST
 
+static void statistics_of(const struct ab_kernels *k, double out[3], const void *x, size_t n) {
+  void *y[3] = {kt_new(k, 1), kt_new(k, 1), kt_new(k, 1)};
+  k->statistics(y[0], y[1], y[2], x, n);
+  for (int i = 0; i < 3; i++) out[i] = kt_get(k, y[i], 0);
+}
+
+/* Against two plain passes, every length around the number of lanes, about 1 in 4 elements zero. */
+START_TEST(test_statistics) {
+  const struct ab_kernels *k = tables[_i];
+  double epsilon = k->dtype == AB_F64 ? 0x1p-50 : 0x1p-23, out[3];
+  for (size_t n = 1; n <= 41; n++) {
+    void *x = kt_random(k, n, (int)n, 3);
+    double *v = kt_widen(k, x, n), sum = 0, squares = 0, zeros = 0;
+    for (size_t i = 0; i < n; i += 4) kt_set(k, x, i, v[i] = i % 8 ? -0.0 : 0.0);
+    for (size_t i = 0; i < n; i++) sum += v[i];
+    for (size_t i = 0; i < n; i++) squares += (v[i] - sum / (double)n) * (v[i] - sum / (double)n);
+    for (size_t i = 0; i < n; i++) zeros += v[i] == 0;
+    statistics_of(k, out, x, n);
+    ck_assert_double_eq_tol(out[0], sum / (double)n, 3 * epsilon);
+    ck_assert_double_eq_tol(out[1], sqrt(squares / (double)n), 3 * epsilon);
+    ck_assert_double_eq(out[2], rounded(k, zeros / (double)n));
+    kt_done("statistics");
+  }
+}
+END_TEST
+
+/* 2, 4, 4, 4, 5, 5, 7, 9: mean 5, deviation 2 over 8 and not over 7. A constant deviates by 0 even far from it, whose
+ * square is no element; NaN shows in both moments and is no zero. */
+START_TEST(test_statistics_by_hand) {
+  static const double given[] = {2, 4, 4, 4, 5, 5, 7, 9};
+  const struct ab_kernels *k = tables[_i];
+  void *x = kt_new(k, 8);
+  double out[3];
+  for (size_t i = 0; i < 8; i++) kt_set(k, x, i, given[i]);
+  statistics_of(k, out, x, 8);
+  ck_assert(out[0] == 5 && out[1] == 2 && out[2] == 0);
+  k->fill(x, 0x1p100, 8);
+  statistics_of(k, out, x, 8);
+  ck_assert(out[0] == 0x1p100 && out[1] == 0 && out[2] == 0);
+  k->zero(x, 8);
+  kt_set(k, x, 3, NAN);
+  statistics_of(k, out, x, 8);
+  ck_assert(isnan(out[0]) && isnan(out[1]) && out[2] == 0.875);
+  kt_done("statistics by hand");
+}
+END_TEST
+
 /* Nothing is flushed: the smallest numbers keep their bits. */
 START_TEST(test_subnormals) {
   const struct ab_kernels *k = tables[_i];
@@ -216,6 +263,8 @@ int main(void) {
   tcase_add_loop_test(tcase, test_embed, 0, TABLES);
   tcase_add_loop_test(tcase, test_adamw, 0, TABLES);
   tcase_add_loop_test(tcase, test_sgd_and_clip, 0, TABLES);
+  tcase_add_loop_test(tcase, test_statistics, 0, TABLES);
+  tcase_add_loop_test(tcase, test_statistics_by_hand, 0, TABLES);
   tcase_add_loop_test(tcase, test_subnormals, 0, TABLES);
   suite_add_tcase(suite, tcase);
   return ab_run_suite(suite);

@@ -139,6 +139,9 @@ static void run_elementwise(const struct ab_kernels *k, emit_fn emit, void *ctx)
                    k->weighted_sum(x, kt_random_ints(N, 1, 0, 1), N)};
   for (size_t i = 0; i < 4; i++) kt_set(k, y, i, sums[i]);
   emit(ctx, k, "sums", y, 4);
+  void *statistics[] = {kt_new(k, 1), kt_new(k, 1), kt_new(k, 1)};
+  k->statistics(statistics[0], statistics[1], statistics[2], x, N);
+  for (size_t i = 0; i < 3; i++) emit(ctx, k, "statistics", statistics[i], 1);
 }
 
 static void (*const runs[])(const struct ab_kernels *k, emit_fn emit, void *ctx) = {

@@ -130,7 +130,7 @@ ab_status sweep_compare(char sentence[SWEEP_SENTENCE], const struct sweep_case *
                                      .values = a->bytes && b->bytes ? values : NULL, .values_ctx = &both};
   AB_TRY(ab_expect_sides(&comparison.expected, &c->opened));
   bool exact = a->recording->observations && a->recording->observation[0].observation.dtype == AB_M61;
-  if (exact) ab_expect_exact_loss(&comparison.expected, &c->opened);
+  if (exact) ab_expect_exact(&comparison.expected, &c->opened);
   for (int q = 0; q < AB_QUANTITIES; q++) {
     bool activations = q == AB_Q_ACTIVATION || q == AB_Q_PARAMETER;
     if (pair == AB_PAIR_SAME || !activations) continue;

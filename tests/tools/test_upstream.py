@@ -106,7 +106,7 @@ def the_defects_are_listed_one_a_line():
 
 @case
 def a_defect_that_cannot_be_reproduced_is_refused_with_its_reason():
-    refuse(P08, 'upstream_faithful=B20', says=['B20 is known, but nothing is sown'])
+    refuse(P08, 'upstream_faithful=B23', says=['B23 is known, but quantization is not built'])
     refuse(P08, 'upstream_faithful=B4711', says=["key 'upstream_faithful' is B4711, expected a comma-separated list"])
 
 
