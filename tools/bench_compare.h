@@ -6,7 +6,7 @@
 enum { BENCH_ROUNDS_MAX = 64 };
 
 struct bench_compare_side {
-  char name[64];        /* "a (linen)"; "": did not run */
+  char name[96];        /* "a (linen)"; "": did not run */
   double seconds;       /* the fewest */
   uint64_t peak_memory; /* bytes, the fewest: a process starts from its parent's peak, which grows with the rounds */
 };

@@ -41,7 +41,7 @@ static ab_status choose_routes(struct ab_judgement *j) {
   if (j->a->arithmetic != j->b->arithmetic)
     return AB_FAIL(AB_ECONFIG, "routes '%s' and '%s' compute in different arithmetic; expected two of one kind (every "
                    "float32 comparison includes the float64 oracle)", j->a->name, j->b->name);
-  if (j->a == j->b && !j->request.allow_same)
+  if (j->a == j->b && !j->request.allow_same && ab_program_same(&j->program[0], &j->program[1]))
     return AB_FAIL(AB_ECONFIG, "both sides are route '%s': nothing would be compared; --allow-same allows it",
                    j->a->name);
   if ((j->a->arithmetic == AB_ARITHMETIC_EXACT) != (j->b->arithmetic == AB_ARITHMETIC_EXACT))
@@ -50,6 +50,17 @@ static ab_status choose_routes(struct ab_judgement *j) {
   if (j->request.dump && j->a->arithmetic != AB_ARITHMETIC_F32)
     return AB_FAIL(AB_ECONFIG, "--dump of route '%s': a bundle holds float32, expected a float32 route as side A",
                    j->a->name);
+  return AB_OK;
+}
+
+/* Who made the numbers of a side that is not ours. */
+static ab_status open_programs(struct ab_judgement *j) {
+  const char *path[] = {j->request.a_bin, j->request.b_bin};
+  for (int i = 0; i < 2; i++) {
+    if (!path[i]) continue;
+    AB_TRY(ab_program_build(&j->program[i], i ? "--b-bin" : "--a-bin", path[i]));
+    AB_TRY(ab_judgement_note(j, "side %s is run by '%.300s': %s", i ? "b" : "a", path[i], j->program[i].about));
+  }
   return AB_OK;
 }
 
@@ -98,6 +109,7 @@ static ab_status take_arguments(struct ab_judgement *j) {
 
 static ab_status open_all(struct ab_judgement *j) {
   AB_TRY(ab_case_open(&j->opened, &j->request));
+  AB_TRY(open_programs(j));
   AB_TRY(choose_routes(j));
   read_golden(j);
   AB_TRY(ab_mem_new(&j->side, AB_SIDES, sizeof *j->side));
@@ -156,6 +168,7 @@ static ab_status run_others(struct ab_judgement *j) {
   bool exact = j->a->arithmetic == AB_ARITHMETIC_EXACT;
   int count = exact ? 2 : 3;
   orders[0] = order(j, "b", j->b->name);
+  orders[0].program = &j->program[1];
   orders[1] = oracle_order(j, "oracle", exact ? "sequential-exact" : "sequential");
   orders[2] = oracle_order(j, "truth", "sequential64");
   for (int i = 0; i < 2; i++) orders[i].against = &j->side[AB_SIDE_A];
@@ -185,6 +198,7 @@ static ab_status run_sides(struct ab_judgement *j) {
   struct ab_side_order first;
   AB_TRY(ab_scratch_new(&j->scratch, NULL));
   first = order(j, "a", j->a->name);
+  first.program = &j->program[0];
   AB_TRY(ab_sides_run(&j->side[AB_SIDE_A], &first, 1));
   if (succeeded(j, AB_SIDE_A)) AB_TRY(run_others(j));
   return AB_OK;
@@ -212,6 +226,7 @@ void ab_judgement_close(struct ab_judgement *j) {
   for (size_t i = 0; i < j->notes; i++) ab_mem_free(j->note[i]);
   if (j->side) ab_sides_free(j->side, AB_SIDES);
   ab_mem_free(j->side);
+  for (int i = 0; i < 2; i++) ab_program_close(&j->program[i]);
   ab_reference_close(j->reference);
   ab_golden_free(j->golden);
   ab_recording_free(j->golden_recording);

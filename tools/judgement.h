@@ -30,6 +30,7 @@ struct ab_judgement {
   struct ab_request request; /* numerics as the golden asks when the user did not say */
   struct ab_case opened;
   const struct ab_route *a, *b;
+  struct ab_program program[2]; /* of A and B */
   bool fingerprints; /* for goldens */
   char *scratch;
   const char **case_arguments, **oracle_arguments;

@@ -32,6 +32,8 @@ static void table(struct ab_option out[OPTIONS], struct ab_request *r) {
       {.name = "a", .argument = "ROUTE", .help = "side A (default: linen)", .text = &r->a},
       {.name = "b", .argument = "ROUTE", .help = "side B (default: the config's flags; nnx if that is A)",
        .text = &r->b},
+      {.name = "a-bin", .argument = "PATH", .help = "another build of ab_compare runs side A", .text = &r->a_bin},
+      {.name = "b-bin", .argument = "PATH", .help = "another build of ab_compare runs side B", .text = &r->b_bin},
       {.name = "golden", .argument = "PATH", .help = "compare with this golden JSON too", .text = &r->golden},
       {.name = "numerics", .argument = "fast|portable", .help = "OpenBLAS (default), or the same bits on every machine",
        .text = &r->numerics},
@@ -173,17 +175,18 @@ static size_t quote(char *out, size_t used, const char *word) {
 ab_status ab_request_command(char **out, const struct ab_request *r) {
   const char **argv;
   AB_TRY(ab_request_case_arguments(&argv, r));
-  const char *named[] = {"--a", r->a, "--b", r->b, "--golden", r->golden};
+  const char *named[] = {"--a", r->a, "--b", r->b, "--a-bin", r->a_bin, "--b-bin", r->b_bin, "--golden", r->golden};
+  const size_t names = sizeof named / sizeof *named;
   const char *program = r->program ? r->program : "ab_compare";
   size_t room = 128 + 4 * strlen(program), used = 0;
   for (size_t i = 0; argv[i]; i++) room += 4 * strlen(argv[i]) + 4;
-  for (size_t i = 0; i < 6; i += 2) room += named[i + 1] ? 4 * strlen(named[i + 1]) + 16 : 0;
+  for (size_t i = 0; i < names; i += 2) room += named[i + 1] ? 4 * strlen(named[i + 1]) + 16 : 0;
   char *line;
   ab_status status = ab_mem_new(&line, room, 1);
   if (status == AB_OK) {
     used = quote(line, used, program);
     for (size_t i = 0; argv[i]; i++) used = quote(line, used, argv[i]);
-    for (size_t i = 0; i < 6; i += 2)
+    for (size_t i = 0; i < names; i += 2)
       if (named[i + 1]) used = quote(line, quote(line, used, named[i]), named[i + 1]);
     if (r->timeout) {
       char seconds[24];

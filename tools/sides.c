@@ -79,10 +79,12 @@ void ab_side_environment(struct ab_side_environment *out) {
 }
 
 static ab_status prepare(struct listener *listener, struct ab_side_result *result, const struct ab_side_order *order) {
-  snprintf(result->name, sizeof result->name, "%s (%s)", order->label, order->route);
+  char shown[80];
+  snprintf(shown, sizeof shown, "%s%s", order->route, order->program ? order->program->shown : "");
+  snprintf(result->name, sizeof result->name, "%.12s (%s)", order->label, shown);
   listener->result = result;
   listener->copy = -1;
-  AB_TRY(ab_recording_new(&result->recording, order->route));
+  AB_TRY(ab_recording_new(&result->recording, shown));
   AB_TRY(path_in(&result->stream_path, order->scratch, order->label, "stream"));
   AB_TRY(path_in(&result->values_path, order->scratch, order->label, "values"));
   AB_TRY(ab_stream_reader_new(&listener->reader, &ab_recording_handler, result->recording));
@@ -95,13 +97,23 @@ static ab_status prepare(struct listener *listener, struct ab_side_result *resul
 
 static struct ab_process_spec specification(struct listener *listener, const struct ab_side_order *order) {
   return (struct ab_process_spec){.name = listener->result->name,
-                                  .program = "/proc/self/exe",
+                                  .program = ab_program_path(order->program),
                                   .arguments = listener->argv,
                                   .environment = listener->environment.entry,
                                   .stream_fd = AB_SIDE_FD,
                                   .timeout = order->timeout,
                                   .take = take,
                                   .ctx = listener};
+}
+
+/* What its stream lacks, and what the program said when it gave up before its stream could. */
+static void fail_early(struct ab_side_result *result) {
+  char lacks[256], reason[sizeof result->reason];
+  snprintf(lacks, sizeof lacks, "%s", ab_status_message());
+  ab_status ended = ab_process_check(&result->process, "it");
+  snprintf(reason, sizeof reason, "%s%s%s", lacks, ended == AB_OK ? "" : ": ", ended == AB_OK ? "" :
+           ab_status_message());
+  fail(result, AB_EXIT_SIDE, reason);
 }
 
 /* How its process ended, else the side's own sentence, else what its stream lacks. */
@@ -119,7 +131,7 @@ static void conclude(struct listener *listener, ab_status finish) {
     enum ab_exit exit = recording->error == AB_ECONFIG ? AB_EXIT_USAGE : AB_EXIT_SIDE;
     fail(result, exit, recording->error_sentence);
   } else if (finish != AB_OK) {
-    fail(result, AB_EXIT_SIDE, ab_status_message());
+    fail_early(result);
   } else if (ab_process_check(&result->process, result->name) != AB_OK) {
     fail(result, AB_EXIT_SIDE, ab_status_message());
   }

@@ -3,12 +3,14 @@
 
 #include "kept.h"
 #include "process.h"
+#include "program.h"
 #include "report.h"
 
-/* What to run: this program again in its side mode. */
+/* What to run: this program, or another build of it, in its side mode. */
 struct ab_side_order {
   const char *label;                 /* "a", "b", "oracle": names its files and its sentences */
   const char *route;                 /* "linen" */
+  const struct ab_program *program;  /* NULL: this one */
   const char *const *case_arguments; /* CONFIG key=value ... and the options that shape the run, NULL at the end */
   const char *scratch;               /* folder for values and stream */
   const struct ab_side_result *against;     /* keep values only where they differ from this one; NULL: keep all */
@@ -19,7 +21,7 @@ struct ab_side_order {
 };
 
 struct ab_side_result {
-  char name[64];        /* "a (linen)" */
+  char name[96];        /* "a (linen)", "b (linen@a7e3fca2d1c0)" */
   struct ab_recording *recording;
   struct ab_kept_values *values; /* NULL when it failed */
   char *stream_path, *values_path;

@@ -25,6 +25,8 @@ static struct ab_request request_of(const struct ab_request *request, const stru
                            .golden = row->golden,
                            .a = row->a ? row->a : request->a,
                            .b = row->b ? row->b : request->b,
+                           .a_bin = request->a_bin,
+                           .b_bin = request->b_bin,
                            .numerics = request->numerics,
                            .timeout = request->timeout,
                            .allow_same = request->allow_same,

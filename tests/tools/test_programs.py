@@ -1,0 +1,89 @@
+#!/usr/bin/env python3
+"""Another build of ab_compare as a side: --a-bin, --b-bin."""
+import json
+import shutil
+
+from e2e import BUILD, DIFFERENT, EQUAL, SIDE, SMALL, case, check, expect, folder, main, refuse
+
+TOOL = BUILD / 'tools/ab_compare'
+
+
+def program(text, name='ab_compare'):
+    """An executable shell script."""
+    path = folder('program') / name
+    path.write_text('#!/bin/sh\n' + text)
+    path.chmod(0o755)
+    return path
+
+
+def build(side, version=f'"{TOOL}" --version'):
+    """Something that passes for a build: its version, and what it does as a side."""
+    return program(f'if [ "$1" = --version ]; then {version}; exit; fi\n{side}\n')
+
+
+def other_build():
+    return shutil.copy(TOOL, folder('build') / 'ab_compare')
+
+
+@case
+def another_build_of_one_route():
+    path = other_build()
+    r = expect(EQUAL, SMALL, '--a', 'nnx', '--b', 'nnx', '--b-bin', path, '--json', '-')
+    report = json.loads(r.out)
+    names = report['comparisons'][0]['a'], report['comparisons'][0]['b']
+    check(names[0] == 'nnx' and names[1].startswith('nnx@'), f'{names}')
+    check(any(str(path) in note and 'commit' in note for note in report['notes']), f'{report["notes"]}')
+    check(str(path) in report['command'], report['command'])
+
+
+@case
+def either_side_and_both():
+    expect(EQUAL, SMALL, '--a-bin', other_build(), says=['EQUAL: linen@'])
+    expect(EQUAL, SMALL, '--b', 'linen', '--a-bin', other_build(), '--b-bin', other_build())
+
+
+@case
+def one_file_on_both_sides_compares_nothing():
+    path = other_build()
+    refuse(SMALL, '--b', 'linen', '--b-bin', TOOL, says=['nothing would be compared'])
+    refuse(SMALL, '--b', 'linen', '--a-bin', path, '--b-bin', path, says=['nothing would be compared'])
+
+
+@case
+def a_build_with_other_numbers_is_the_wrong_one():
+    wrong = build(f'exec "{TOOL}" "$@" rope_max_timescale=500000')
+    expect(DIFFERENT, SMALL, '--b', 'linen', '--b-bin', wrong, says=['cause: B wrong', 'first divergence: step 0'])
+    expect(DIFFERENT, SMALL, '--b', 'linen', '--a-bin', wrong, says=['cause: A wrong'])
+
+
+@case
+def what_is_no_build():
+    plain = folder() / 'plain'
+    plain.write_text('text')
+    for path, says in [('/does/not/exist', 'No such file'), ('/tmp', 'not a file'), (plain, 'not executable'),
+                       (program('echo hello'), 'is no build of ab_compare'), (program('exit 7'), 'exited with code 7'),
+                       (build('', "echo 'ab_compare 9'"), 'is no build of ab_compare')]:
+        for option in '--a-bin', '--b-bin':
+            refuse(SMALL, option, path, says=[f"{option} '{path}'", says])
+
+
+@case
+def another_version_of_the_stream():
+    speaks = build('', f'"{TOOL}" --version | sed "s/stream [0-9]*/stream 99/"')
+    refuse(SMALL, '--b-bin', speaks, says=['version 99 of the stream', 'expected version'])
+
+
+@case
+def a_build_that_fails_as_a_side():
+    for side, says in [('echo no such option >&2; exit 2', 'exited with code 2: no such option'),
+                       ('kill -SEGV $$', 'SIGSEGV'), ('head -c 100000 /dev/zero >&3', 'it is no abpipe stream'),
+                       ('exit 0', 'ended at byte 0'), ('sleep 100', 'did not finish in time')]:
+        expect(SIDE, SMALL, '--b-bin', build(side), '--timeout', '2', says=['failed: side b (nnx@', says])
+
+
+@case
+def goldens_are_recorded_from_this_build():
+    refuse('record', folder(), '--b-bin', other_build(), tool='ab_golden', says=['from this build'])
+
+
+main()
