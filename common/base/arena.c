@@ -3,6 +3,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "arena_ledger.h"
 #include "mem.h"
 
 /* Far above anything mapped; only compared and added to, never read. */
@@ -27,13 +28,14 @@ void ab_arena_free(struct ab_arena *arena) {
 
 static size_t round_up(size_t bytes) { return (bytes + AB_ALIGN - 1) / AB_ALIGN * AB_ALIGN; }
 
-ab_status ab_arena_take(struct ab_arena *arena, void *out, size_t count, size_t size) {
+ab_status ab_arena_take_as(struct ab_arena *arena, void *out, size_t count, size_t size, struct ab_arena_taker taker) {
   size_t bytes;
   AB_TRY(ab_size_mul(&bytes, count, size));
   size_t left = arena->size - arena->used;
   if (bytes > left || round_up(bytes) > left)
     return AB_FAIL(AB_ENOMEM, "the %s arena of %zu bytes has %zu left, %zu were asked for", arena->name,
                    arena->size, left, bytes);
+  if (arena->ledger) AB_TRY(ab_arena_ledger_take(arena->ledger, taker, arena->used, round_up(bytes)));
   void *block = arena->base + arena->used;
   arena->used += round_up(bytes);
   if (arena->used > arena->high) arena->high = arena->used;
@@ -41,13 +43,18 @@ ab_status ab_arena_take(struct ab_arena *arena, void *out, size_t count, size_t 
   return AB_OK;
 }
 
-ab_status ab_arena_take_zeroed(struct ab_arena *arena, void *out, size_t count, size_t size) {
+ab_status ab_arena_take_zeroed_as(struct ab_arena *arena, void *out, size_t count, size_t size,
+                                  struct ab_arena_taker taker) {
   void *block;
-  AB_TRY(ab_arena_take(arena, &block, count, size));
+  AB_TRY(ab_arena_take_as(arena, &block, count, size, taker));
   memset(block, 0, count * size);
   memcpy(out, &block, sizeof block);
   return AB_OK;
 }
 
 size_t ab_arena_mark(const struct ab_arena *arena) { return arena->used; }
-void ab_arena_release(struct ab_arena *arena, size_t mark) { arena->used = mark; }
+
+void ab_arena_release(struct ab_arena *arena, size_t mark) {
+  if (arena->ledger) ab_arena_ledger_release(arena->ledger, mark);
+  arena->used = mark;
+}

@@ -1,7 +1,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "arena.h"
+#include "arena_ledger.h"
 #include "mem.h"
 #include "tap.h"
 
@@ -54,6 +54,32 @@ START_TEST(a_measuring_arena_plans_a_real_one) {
 }
 END_TEST
 
+static void check_item(const struct ab_arena_ledger *ledger, size_t i, const char *pointer, size_t bytes) {
+  ck_assert_str_eq(ledger->peak[i].taker.pointer, pointer);
+  ck_assert_uint_eq(ledger->peak[i].bytes, bytes);
+}
+
+/* Many small blocks, released, and then one that makes the peak or not. */
+START_TEST(a_ledger_names_the_bytes_at_the_peak) {
+  struct ab_arena plan;
+  struct ab_arena_ledger ledger = {0};
+  void *stays, *goes, *later;
+  ab_arena_init_measuring(&plan, "plan");
+  plan.ledger = &ledger;
+  for (int i = 0; i < 2; i++) ck_ok(ab_arena_take(&plan, &stays, 10, 1));
+  size_t mark = ab_arena_mark(&plan);
+  for (int i = 0; i < 2000; i++) ck_ok(ab_arena_take(&plan, &goes, 1, 1));
+  ab_arena_release(&plan, mark);
+  ck_ok(ab_arena_take(&plan, &later, _i ? 2001 : 1999, 64));
+  ab_arena_ledger_close(&ledger);
+  ck_assert_uint_eq(ledger.peak_bytes, plan.high);
+  ck_assert_uint_eq(ledger.peak_count, 2);
+  check_item(&ledger, 0, "&stays", 128);
+  check_item(&ledger, 1, _i ? "&later" : "&goes", _i ? 2001 * 64 : 2000 * 64);
+  ab_arena_ledger_free(&ledger);
+}
+END_TEST
+
 static Suite *suite(void) {
   Suite *s = suite_create("mem");
   TCase *c = tcase_create("mem");
@@ -61,6 +87,7 @@ static Suite *suite(void) {
   tcase_add_test(c, resize_keeps_old_and_zeroes_new);
   tcase_add_test(c, overflow_is_refused_and_leaves_the_output_alone);
   tcase_add_test(c, a_measuring_arena_plans_a_real_one);
+  tcase_add_loop_test(c, a_ledger_names_the_bytes_at_the_peak, 0, 2);
   suite_add_tcase(s, c);
   return s;
 }
