@@ -38,12 +38,12 @@ void linen_vmap(void (*body)(void *ctx, int index), void *ctx, int begin, int en
   for (int i = begin; i < end; i++) body(ctx, i);
 }
 
-ab_status linen_remat(ab_keep *out, const struct ab_block *block, const struct ab_config *config,
+ab_status linen_remat(struct ab_remat *out, const struct ab_block *block, const struct ab_config *config,
                       enum linen_remat_place place) {
   struct ab_config step = *config;
-  if (place == LINEN_REMAT_OUTSIDE) return ab_remat_keep_outside(out, block, config);
+  if (place == LINEN_REMAT_OUTSIDE) return ab_remat_outside(out, block, config);
   if (place == LINEN_REMAT_STEP) step.set_remat_policy_on_pipeline_iterations = true;
-  return ab_remat_keep_pipeline(out, block, &step);
+  return ab_remat_pipeline(out, block, &step);
 }
 
 /* The contiguous partner of a slice. */

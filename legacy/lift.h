@@ -39,7 +39,7 @@ void linen_vmap(void (*body)(void *ctx, int index), void *ctx, int begin, int en
  * rematerialised; outside, layers are rematerialised unless unscanned under policy "none". decoders.py:
  * get_remat_policy, pipeline.py: get_pipeline_remat_policy. */
 enum linen_remat_place { LINEN_REMAT_ITERATION, LINEN_REMAT_STEP, LINEN_REMAT_OUTSIDE };
-ab_status linen_remat(ab_keep *out, const struct ab_block *block, const struct ab_config *config,
+ab_status linen_remat(struct ab_remat *out, const struct ab_block *block, const struct ab_config *config,
                       enum linen_remat_place place);
 
 /* variable_axes in: the slice of a stacked variable as a contiguous copy in `to`. */

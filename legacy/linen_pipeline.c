@@ -50,12 +50,14 @@ static ab_status new_residuals(struct linen_pipeline *self) {
   int64_t length = self->schedule.iterations;
   bool scan = self->config->scan_pipeline_iterations;
   AB_TRY(linen_residuals_new(&self->inputs, self->exec, cells * linen_stack_input_bytes(stack), length, scan));
-  return linen_residuals_new(&self->saved, self->exec, cells * linen_stack_saved_bytes(stack), length, scan);
+  AB_TRY(linen_residuals_new(&self->saved, self->exec, cells * linen_stack_saved_bytes(stack), length, scan));
+  return linen_residuals_new(&self->host, self->exec, cells * linen_stack_host_bytes(stack), length, scan);
 }
 
 ab_status linen_pipeline_take_residuals(struct linen_pipeline *self) {
   AB_TRY(linen_residuals_take(&self->inputs, self->exec));
-  return linen_residuals_take(&self->saved, self->exec);
+  AB_TRY(linen_residuals_take(&self->saved, self->exec));
+  return linen_residuals_take(&self->host, self->exec);
 }
 
 ab_status linen_pipeline_new(struct linen_pipeline *self, const struct linen_pipeline_class *class,
@@ -158,6 +160,7 @@ static void place_cell(struct linen_pipeline *self, int t, int s) {
   cell->segment_ids = self->segment_ids + row;
   cell->inputs = (unsigned char *)linen_residuals_at(&self->inputs, t) + slot * linen_stack_input_bytes(&self->layers);
   cell->saved = (unsigned char *)linen_residuals_at(&self->saved, t) + slot * linen_stack_saved_bytes(&self->layers);
+  cell->host = (unsigned char *)linen_residuals_at(&self->host, t) + slot * linen_stack_host_bytes(&self->layers);
 }
 
 bool linen_cell_runs(const struct linen_pipeline *self, int s) {

@@ -49,6 +49,7 @@ struct linen_pipeline {
   const int32_t *positions, *segment_ids; /* [M, rows, L] */
   struct linen_residuals inputs;          /* [T][S][K] iteration_input and decoder_layer_input */
   struct linen_residuals saved;           /* [T][S][K] what the remat policy keeps */
+  struct linen_residuals host;            /* [T][S][K] what it keeps in host memory */
   struct linen_loop_state state;          /* forward: loop state; backward: its cotangents */
   struct linen_buffer stages_out;         /* forward Y, backward its cotangent */
   struct linen_buffer d_stages_in;        /* backward */

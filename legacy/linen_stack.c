@@ -43,28 +43,28 @@ ab_status linen_stack_new(struct linen_stack *self, struct linen_module *parent,
                           const struct linen_stack_options *options, const struct ab_config *config,
                           const struct ab_exec *exec) {
   const struct ab_block *block;
-  ab_keep keep;
+  struct ab_remat remat;
   AB_TRY(linen_decoder_block(&block, config));
-  AB_TRY(linen_remat(&keep, block, config, options->place));
+  AB_TRY(linen_remat(&remat, block, config, options->place));
   struct ab_layer_dims dims = ab_layer_dims_of(config, options->rows);
   *self = (struct linen_stack){
       .kind = options->kind, .count = options->count, .leaves = block->param_count, .exec = exec};
   self->scan = (struct linen_axis){
       .axis = (int)config->param_scan_axis, .length = options->count, .index = LINEN_WHOLE, .name = options->name};
-  AB_TRY(ab_layer_plan(&self->plan, block, exec->kernels, &dims, keep));
+  AB_TRY(ab_layer_plan(&self->plan, block, exec->kernels, &dims, &remat));
   for (int p = 0; p < self->leaves; p++) self->leaf_count[p] = ab_param_count(&block->param[p], &dims);
   AB_TRY(linen_module_adopt(&self->base, &stack_class[options->kind], parent, options->name));
   return adopt_layers(self, block, &dims);
 }
 
-/* Every slot recomputed and its cotangent, every operator counted, the cell itself. */
+/* The cell itself too. */
 ab_status linen_stack_reserve(const struct linen_stack *stack) {
   const struct ab_block *block = stack->plan.block;
   size_t layers = (size_t)stack->count, bytes = 0;
   for (int i = 0; i < block->slot_count; i++)
     bytes += 2 * block->slot[i].count(&stack->plan.dims) * stack->exec->kernels->element;
-  return ab_probe_reserve(stack->exec->probe, layers * (size_t)(2 * block->slot_count + block->op_count) + 1,
-                          layers * bytes);
+  size_t forward = ab_layer_forward_events(&stack->plan), backward = ab_layer_backward_events(&stack->plan);
+  return ab_probe_reserve(stack->exec->probe, layers * (forward > backward ? forward : backward) + 1, layers * bytes);
 }
 
 ab_status linen_weights_new(struct linen_weights *weights, const struct linen_stack *stack, int buffers) {
@@ -182,6 +182,7 @@ static size_t aligned(const struct linen_stack *stack, size_t count) {
 
 size_t linen_stack_input_bytes(const struct linen_stack *stack) { return aligned(stack, stack->plan.tokens_count); }
 size_t linen_stack_saved_bytes(const struct linen_stack *stack) { return aligned(stack, stack->plan.saved_count); }
+size_t linen_stack_host_bytes(const struct linen_stack *stack) { return aligned(stack, stack->plan.offloaded_count); }
 size_t linen_stack_work_bytes(const struct linen_stack *stack) { return aligned(stack, stack->plan.work_count); }
 
 static void *nth(void *base, size_t bytes, int i) {
@@ -208,6 +209,7 @@ static struct ab_layer_call layer_call(const struct linen_stack *stack, const st
                                .positions = cell->positions,
                                .segment_ids = cell->segment_ids,
                                .saved = nth(cell->saved, linen_stack_saved_bytes(stack), k),
+                               .offloaded = nth(cell->host, linen_stack_host_bytes(stack), k),
                                .work = cell->work,
                                .recorder = cell->recorder,
                                .id = cell->id,

@@ -77,10 +77,12 @@ ab_status linen_stack_leaf(struct linen_partitioned *out, const struct linen_sta
 /* Zeroes the whole cotangents, all axes of the scope included. */
 ab_status linen_stack_zero_cotangents(const struct linen_stack *stack, const struct linen_scope *scope);
 
-/* One call of the stack: what one stage does in one iteration. Bytes between layers: input_bytes, saved_bytes. */
+/* One call of the stack: what one stage does in one iteration. Bytes between layers: input_bytes, saved_bytes,
+ * host_bytes. */
 struct linen_cell {
   void *inputs;  /* [count][rows, L, E] decoder_layer_input of each; the first is given, the others are written */
   void *saved;   /* [count] saved values of every layer */
+  void *host;    /* [count] what every layer keeps in host memory */
   void *y;       /* output */
   const void *dy;
   void *dx;
@@ -94,6 +96,7 @@ struct linen_cell {
 };
 size_t linen_stack_input_bytes(const struct linen_stack *stack);
 size_t linen_stack_saved_bytes(const struct linen_stack *stack);
+size_t linen_stack_host_bytes(const struct linen_stack *stack);
 size_t linen_stack_work_bytes(const struct linen_stack *stack);
 
 void linen_stack_call(const struct linen_stack *stack, const struct linen_weights *weights,

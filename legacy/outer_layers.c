@@ -94,6 +94,7 @@ ab_status linen_outer_layers_call(struct linen_outer_layers *self, const struct 
                                    .at = {-1, -1, -1, false}};
   AB_TRY(ab_arena_take(exec->arena, &self->cell.inputs, layers, linen_stack_input_bytes(&self->stack)));
   AB_TRY(ab_arena_take(exec->arena, &self->cell.saved, layers, linen_stack_saved_bytes(&self->stack)));
+  AB_TRY(ab_arena_take(exec->arena, &self->cell.host, layers, linen_stack_host_bytes(&self->stack)));
   size_t mark = ab_arena_mark(exec->arena);
   AB_TRY(bind_outer(self, root));
   AB_TRY(ab_arena_take(exec->arena, &self->cell.work, 1, linen_stack_work_bytes(&self->stack)));

@@ -24,9 +24,9 @@ static void describe_stack(struct nnx_decoder *d, const struct ab_block *block) 
 }
 
 static ab_status plan_stack(struct nnx_decoder *d) {
-  ab_keep keep;
-  AB_TRY(ab_remat_keep_outside(&keep, d->stack.block, d->config));
-  AB_TRY(ab_layer_plan(&d->plan, d->stack.block, d->exec.kernels, &d->dims, keep));
+  struct ab_remat remat;
+  AB_TRY(ab_remat_outside(&remat, d->stack.block, d->config));
+  AB_TRY(ab_layer_plan(&d->plan, d->stack.block, d->exec.kernels, &d->dims, &remat));
   size_t forward = ab_layer_forward_events(&d->plan), backward = ab_layer_backward_events(&d->plan);
   size_t values = d->plan.work_count + d->plan.saved_count + 4 * d->plan.tokens_count;
   if (d->stack.count == 0) return AB_OK;

@@ -86,7 +86,7 @@ ab_status nnx_pipeline_new(struct nnx_pipeline **out, struct nnx_node **module, 
   p->exec = *exec;
   describe(p, config, block);
   AB_TRY(nnx_get_pipeline_remat_policy(&p->remat, block, config));
-  AB_TRY(ab_layer_plan(&p->plan, block, exec->kernels, &p->stack.dims, p->remat.keep));
+  AB_TRY(ab_layer_plan(&p->plan, block, exec->kernels, &p->stack.dims, &p->remat.layer));
   p->tokens = p->plan.tokens_count;
   AB_TRY(take_bookkeeping(p));
   AB_TRY(p->class->create(p, config));

@@ -32,7 +32,7 @@ int nnx_circ_write_index(const struct nnx_schedule *schedule, int t);
  * set_remat_policy_on_pipeline_iterations says: without remat_windows prefetched weights are residuals. */
 struct nnx_remat_policy {
   bool remat_iterations, remat_windows;
-  ab_keep keep; /* of each layer */
+  struct ab_remat layer; /* of each layer */
 };
 ab_status nnx_get_pipeline_remat_policy(struct nnx_remat_policy *out, const struct ab_block *block,
                                         const struct ab_config *config);

@@ -74,7 +74,8 @@ ab_status nnx_stack_residual_take(struct nnx_stack_residual *out, struct ab_aren
   size_t element = ab_dtype_size(stack->dtype);
   for (int i = 0; i < stack->count; i++) {
     out->saved[i] = NULL;
-    if (plan->saved_count) AB_TRY(ab_arena_take(arena, &out->saved[i], plan->saved_count, element));
+    size_t kept = plan->saved_count + plan->offloaded_count;
+    if (kept) AB_TRY(ab_arena_take(arena, &out->saved[i], kept, element));
   }
   if (stack->count == 1) return AB_OK;
   return ab_arena_take(arena, &out->layer_input, (size_t)(stack->count - 1) * plan->tokens_count, element);
@@ -96,6 +97,7 @@ static struct ab_layer_call layer_call(const struct nnx_stack_call *call, int i,
                                 .positions = call->positions,
                                 .segment_ids = call->segment_ids,
                                 .saved = call->residual->saved[i],
+                                .offloaded = step(call->stack, call->residual->saved[i], call->plan->saved_count),
                                 .work = call->work->work,
                                 .recorder = call->recorder,
                                 .id = {.microbatch = call->microbatch, .layer = call->first_layer + i},

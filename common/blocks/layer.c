@@ -88,6 +88,48 @@ static void observe_outputs(const struct ab_layer *layer, const struct ab_layer_
   }
 }
 
+static void count(const struct ab_layer_call *call, const char *prefix, const char *name, size_t amount) {
+  char counter[AB_NAME_MAX];
+  if (!call->recorder) return;
+  snprintf(counter, sizeof counter, "%s%s", prefix, name);
+  struct ab_identity id = call->id;
+  for (int part = 0; part < parts_of(call); part++, id.microbatch++)
+    ab_record_count(call->recorder, counter, &id, &call->at, (int64_t)amount / parts_of(call));
+}
+
+static size_t slot_bytes(const struct ab_layer *layer, int slot) {
+  return layer->block->slot[slot].count(&layer->dims) * layer->kernels->element;
+}
+
+static void copy_out(const struct ab_layer *layer, const struct ab_layer_call *call) {
+  for (int i = 1; i < layer->block->slot_count; i++) {
+    if (!(layer->offload >> i & 1)) continue;
+    layer->kernels->copy(at(layer, call->offloaded, layer->offloaded[i]), at(layer, call->work, layer->offset[i]),
+                         layer->block->slot[i].count(&layer->dims));
+    count(call, AB_COUNT_OFFLOAD_OUT, layer->block->slot[i].name, slot_bytes(layer, i));
+  }
+}
+
+static void copy_back(const struct ab_layer *layer, const struct ab_layer_call *call) {
+  for (int i = 1; i < layer->block->slot_count; i++) {
+    if (!(layer->offload >> i & 1)) continue;
+    layer->kernels->copy(at(layer, call->work, layer->offset[i]), at(layer, call->offloaded, layer->offloaded[i]),
+                         layer->block->slot[i].count(&layer->dims));
+    count(call, AB_COUNT_OFFLOAD_BACK, layer->block->slot[i].name, slot_bytes(layer, i));
+  }
+}
+
+/* What came back from the host and is not computed again beside it. */
+static void observe_returned(const struct ab_layer *layer, const struct ab_layer_call *call) {
+  ab_keep computed = 0;
+  for (int i = 0; i < layer->block->op_count; i++)
+    for (int j = 0; j < AB_OP_OUT && layer->block->op[i].out[j] >= 0; j++)
+      if (layer->recompute >> i & 1) computed |= (ab_keep)1 << layer->block->op[i].out[j];
+  for (int i = 1; i < layer->block->slot_count; i++)
+    if ((layer->offload & ~computed) >> i & 1 && !layer->block->slot[i].internal)
+      observe(layer, call, AB_RECOMPUTE, i, at(layer, call->work, layer->offset[i]));
+}
+
 void ab_layer_forward(const struct ab_layer *layer, const struct ab_layer_call *call) {
   observe(layer, call, AB_FORWARD, 0, call->x);
   for (int i = 0; i < layer->block->op_count; i++) {
@@ -96,19 +138,27 @@ void ab_layer_forward(const struct ab_layer *layer, const struct ab_layer_call *
     op->forward(&c);
     observe_outputs(layer, call, AB_FORWARD, op, &c);
   }
+  copy_out(layer, call);
 }
 
 static void count_recompute(const struct ab_layer_call *call, const struct ab_op *op) {
-  char name[AB_NAME_MAX];
-  if (!call->recorder) return;
-  snprintf(name, sizeof name, "%s%s", AB_COUNT_RECOMPUTE, op->name);
-  struct ab_identity id = call->id;
-  for (int part = 0; part < parts_of(call); part++, id.microbatch++)
-    ab_record_count(call->recorder, name, &id, &call->at, 1);
+  count(call, AB_COUNT_RECOMPUTE, op->name, (size_t)parts_of(call)); /* 1 each */
+}
+
+void ab_layer_replay(const struct ab_layer *layer, const struct ab_layer_call *call) {
+  copy_back(layer, call);
+  for (int i = 0; i < layer->block->op_count; i++) {
+    if (!(layer->replay >> i & 1)) continue;
+    struct ab_op_call c = op_call(layer, call, PASS_FORWARD, &layer->block->op[i]);
+    layer->block->op[i].forward(&c);
+    count_recompute(call, &layer->block->op[i]);
+  }
 }
 
 void ab_layer_recompute(const struct ab_layer *layer, const struct ab_layer_call *call) {
   if (layer->recompute) observe(layer, call, AB_RECOMPUTE, 0, call->x);
+  copy_back(layer, call);
+  observe_returned(layer, call);
   for (int i = 0; i < layer->block->op_count; i++) {
     if (!(layer->recompute >> i & 1)) continue;
     const struct ab_op *op = &layer->block->op[i];
@@ -169,10 +219,24 @@ void ab_layer_backward(const struct ab_layer *layer, const struct ab_layer_call 
   ab_layer_backward_weight(layer, call);
 }
 
+void ab_layer_count_residuals(const struct ab_layer *layer, struct ab_recorder *recorder, const struct ab_identity *id,
+                              const struct ab_where *where, int layers) {
+  struct ab_layer_call call = {.recorder = recorder, .id = *id, .at = *where};
+  for (int i = 1; i < layer->block->slot_count; i++) {
+    bool device = layer->keep >> i & 1, host = layer->offload >> i & 1;
+    if (device || host)
+      count(&call, device ? AB_COUNT_RESIDUAL : AB_COUNT_HOST, layer->block->slot[i].name,
+            (size_t)layers * slot_bytes(layer, i));
+  }
+}
+
+/* Residuals and an engine's own counters; of a cell, counted for every layer of it. */
+enum { ENGINE_COUNTERS = 8 };
+
 size_t ab_layer_forward_events(const struct ab_layer *layer) {
-  return (size_t)layer->block->slot_count;
+  return 3 * (size_t)layer->block->slot_count + ENGINE_COUNTERS;
 }
 
 size_t ab_layer_backward_events(const struct ab_layer *layer) {
-  return 2 * (size_t)layer->block->slot_count + (size_t)layer->block->op_count;
+  return 4 * (size_t)layer->block->slot_count + 2 * (size_t)layer->block->op_count + ENGINE_COUNTERS;
 }

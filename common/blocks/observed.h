@@ -25,7 +25,32 @@
  * Parameters, gradients and metrics are reported by the training loop from the leaves of a side, never by the side.
  *
  * Counters: "execute" (runner's caller; one per real cell of a layer or stage), "recompute/<op>" (runner), "bubble" (an
- * engine's bubble cell, computed or skipped).
+ * engine's bubble cell, computed or skipped), and bytes that stay from forward to backward. A is the bytes of one
+ * activation [rows, L, E] of a microbatch, P those of one stage's weights of one repeat, K the layers of a stage:
+ *
+ * | name                         | who counts, in forward     | bytes                                                 |
+ * |------------------------------|----------------------------|-------------------------------------------------------|
+ * | residual/iteration_input     | engine, every cell         | A or 0: struct ab_remat                               |
+ * | residual/decoder_layer_input | engine, every cell         | (K-1) A, K A or 0: struct ab_remat                    |
+ * | host/decoder_layer_input     | engine, every cell         | K A or 0: struct ab_remat                             |
+ * | residual/<slot>              | ab_layer_count_residuals,  | each slot kept on the device, K of them               |
+ * | host/<slot>                  | every cell                 | each slot kept on the host, K of them                 |
+ * | residual/weights             | engine, every cell         | P where iterations are not rematerialised and R > 1;  |
+ * |                              |                            | else 0. R = 1 selects nothing: its weights are params |
+ * |                              | at the fetch, with         | P per (repeat, stage), whatever else is asked for;    |
+ * |                              | pipeline_fsdp_ag_once      | nothing per cell                                      |
+ * | residual/w_curr              | circular engine, windows   | P per stage: what window k + 1 and the drain take as  |
+ * |                              | 0 .. R-1                   | w_curr: R P                                           |
+ * | residual/w_next              | NNX, windows 0 .. R-1      | P per stage where windows are not rematerialised (B13 |
+ * |                              |                            | and no iteration remat), else 0: 2 R P with w_curr    |
+ * | offload/out/<name>           | runner; engine for         | copied to the host by each layer that runs            |
+ * | offload/back/<name>          | decoder_layer_input        | and back for its backward (or its ab_layer_replay)    |
+ *
+ * "Every cell" is all T iterations of all stages, bubbles included (where.bubble) whether they run or not: the real
+ * code runs them and its residuals are stacked over T, so that `full` is T K A and `minimal` T rows L K (2 E + H D +
+ * 2 kv D + 2 mlp) floats per stage. One counter per name and cell, under the cell's identity, not recorded where it is
+ * 0. Layers outside the pipeline report none but offload/. The oracle, which has no iterations, neither. Host bytes are
+ * never in a residual/ counter.
  */
 #pragma once
 
@@ -44,3 +69,15 @@
 #define AB_COUNT_EXECUTE "execute"
 #define AB_COUNT_RECOMPUTE "recompute/"
 #define AB_COUNT_BUBBLE "bubble"
+#define AB_COUNT_RESIDUAL "residual/"
+#define AB_COUNT_HOST "host/"
+#define AB_COUNT_OFFLOAD_OUT "offload/out/"
+#define AB_COUNT_OFFLOAD_BACK "offload/back/"
+#define AB_COUNT_ITERATION_INPUT "residual/iteration_input"
+#define AB_COUNT_LAYER_INPUT "residual/decoder_layer_input"
+#define AB_COUNT_HOST_LAYER_INPUT "host/decoder_layer_input"
+#define AB_COUNT_LAYER_INPUT_OUT "offload/out/decoder_layer_input"
+#define AB_COUNT_LAYER_INPUT_BACK "offload/back/decoder_layer_input"
+#define AB_COUNT_WEIGHTS "residual/weights"
+#define AB_COUNT_W_CURR "residual/w_curr"
+#define AB_COUNT_W_NEXT "residual/w_next"

@@ -13,6 +13,7 @@ static ab_status load(struct ab_config *config, const struct ab_config_request *
   AB_TRY(ab_values_check_kinds(config->values));
   AB_TRY(ab_config_fill(config));
   AB_TRY(ab_config_fill_upstream(config));
+  AB_TRY(ab_config_fill_remat(config));
   AB_TRY(ab_config_derive(config, request->devices));
   return request->inspect ? AB_OK : ab_config_check_support(config);
 }

@@ -52,7 +52,8 @@ struct ab_config {
   bool scan_pipeline_iterations, scan_pipeline_repeats, scan_layers_per_stage, scan_layers;
   int64_t param_scan_axis;
   bool set_remat_policy_on_pipeline_iterations, set_remat_policy_on_layers_per_stage;
-  char *remat_policy; /* "none", "full", "minimal" ...; never "custom" unless inspected */
+  char *remat_policy; /* "none", "full", "minimal" ..., "custom" */
+  uint32_t remat_device, remat_offload; /* read with remat_policy custom: ab_config_tensor_remat */
 
   /* dispatch */
   bool enable_nnx, pure_nnx, pure_nnx_decoder;
@@ -96,6 +97,10 @@ const char *ab_config_value(const struct ab_config *config, const char *key);
 void ab_config_print(FILE *out, const struct ab_config *config);
 /* One line per default in force that this build does not support, and per key without numeric effect that was given. */
 void ab_config_print_notes(FILE *out, const struct ab_config *config);
+/* Where remat_policy custom puts the tensor of a checkpoint name, by the key of that name; `remat`, computed again, for
+ * a name without key. */
+enum ab_tensor_remat { AB_TENSOR_REMAT, AB_TENSOR_DEVICE, AB_TENSOR_OFFLOAD };
+enum ab_tensor_remat ab_config_tensor_remat(const struct ab_config *config, const char *name);
 /* Calls fn for every key, sorted, with its final YAML text and source ("default", "file", "model", "override",
  * "environment", "derived"). */
 void ab_config_each(const struct ab_config *config, void (*fn)(void *ctx, const char *key, const char *value,

@@ -83,5 +83,6 @@ size_t ab_key_find(const char *name);
 const char *ab_key_nearest(const char *name);
 /* The reason as half a sentence, e.g. "read only with num_experts > 1". */
 const char *ab_key_why_text(enum ab_key_why why);
-/* True when results may depend on the key: it belongs to the digest. */
+/* True when results may depend on the key: it belongs to the digest. What is kept and what is computed again changes
+ * no bit, so the tensors' remat keys do not. */
 int ab_key_is_numeric(const struct ab_key *key);

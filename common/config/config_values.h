@@ -75,6 +75,7 @@ ab_status ab_config_fill(struct ab_config *config);
 void ab_config_free_fields(struct ab_config *config);
 /* upstream.c: the defects that upstream_faithful names, and which of them cannot be switched on. */
 ab_status ab_config_fill_upstream(struct ab_config *config);
+ab_status ab_config_fill_remat(struct ab_config *config);
 ab_status ab_config_check_upstream(const struct ab_config *config);
 /* derive.c: types.py: set_derived_and_validate_values, in MaxText's order; writes derived values back. */
 ab_status ab_config_derive(struct ab_config *config, int64_t devices);

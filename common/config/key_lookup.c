@@ -69,5 +69,6 @@ const char *ab_key_nearest(const char *name) {
 const char *ab_key_why_text(enum ab_key_why why) { return why_texts[why]; }
 
 int ab_key_is_numeric(const struct ab_key *key) {
-  return key->class != AB_KEY_NO_EFFECT && key->why != AB_WHY_MERGE && key->why != AB_WHY_ROUTE;
+  return key->class != AB_KEY_NO_EFFECT && key->why != AB_WHY_MERGE && key->why != AB_WHY_ROUTE &&
+         key->why != AB_WHY_REMAT;
 }

@@ -73,16 +73,9 @@ static ab_status check_dropout(const struct ab_config *config) {
                          "0.0, or enable_dropout=false (dropout is not supported by this build)");
 }
 
-static ab_status check_policy(const struct ab_config *config) {
-  if (strcmp(config->remat_policy, "custom") != 0) return AB_OK;
-  return ab_value_refuse(config->values, ab_key_find("remat_policy"),
-                         "a policy with a fixed set of names, such as full (custom is not supported by this build)");
-}
-
 ab_status ab_config_check_support(const struct ab_config *config) {
   for (size_t i = 0; i < sizeof supported / sizeof supported[0]; i++) AB_TRY(check_supported(config, &supported[i]));
   AB_TRY(check_dropout(config));
-  AB_TRY(check_policy(config));
   AB_TRY(ab_config_check_upstream(config));
   for (size_t row = 0; row < ab_key_count; row++) AB_TRY(check_default(config, row));
   return AB_OK;
@@ -103,7 +96,9 @@ static void print_given_without_effect(FILE *out, const struct ab_config *config
   char shown[AB_WHERE_SIZE];
   bool given = value->source == AB_SOURCE_FILE || value->source == AB_SOURCE_OVERRIDE ||
                value->source == AB_SOURCE_ENVIRONMENT;
-  if (!given || ab_keys[row].class != AB_KEY_NO_EFFECT || ab_value_is_default(config->values, row)) return;
+  bool unread = ab_keys[row].class == AB_KEY_NO_EFFECT ||
+                (ab_keys[row].why == AB_WHY_REMAT && strcmp(config->remat_policy, "custom") != 0);
+  if (!given || !unread || ab_value_is_default(config->values, row)) return;
   fprintf(out, "%s: %s has no effect here: %s\n", ab_keys[row].name, ab_value_shown(shown, value),
           ab_key_why_text(ab_keys[row].why));
 }

@@ -36,7 +36,7 @@ const struct ab_upstream_defect ab_upstream_defects[AB_DEFECT_COUNT] = {
                        "set_remat_policy_on_layers_per_stage does nothing in the NNX engines; meant: the layers of a "
                        "stage are rematerialised one by one",
                        "count", "ND: NNXSequentialPipelineStage, NNXScannedPipelineStage",
-                       "remat of single layers inside an iteration is not built"},
+                       NULL},
     [AB_DEFECT_B20] = {"B20",
                        "metrics that layers sow in a pipeline are lost in both Linen engines and in the NNX circular "
                        "one, and fail in NNXPipeline with repeats; meant: they are reported per layer",
@@ -53,7 +53,7 @@ const struct ab_upstream_defect ab_upstream_defects[AB_DEFECT_COUNT] = {
     [AB_DEFECT_B29] = {"B29",
                        "iteration_input and decoder_layer_input name one tensor when a stage is one layer; keeping "
                        "both names stores it twice; meant: once",
-                       "byte", "LP, NP: get_pipeline_remat_policy", "saved bytes are not counted by name"},
+                       "byte", "LP, NP: get_pipeline_remat_policy", NULL},
     [AB_DEFECT_B31] = {"B31", "Linen with scan_layers_per_stage fails: model_mode is not passed to the scanned layers",
                        "failure", "LD: get_pipeline_stage_module", NULL},
     [AB_DEFECT_B32] = {"B32", "a balance loss with repeats fails in the NNX pipeline and is 0 in the Linen one",

@@ -55,7 +55,8 @@ struct oracle_span {
   int begin, end, chunks;
   int microbatches; /* of the batch; 0: outside the pipeline, observed as microbatch -1 */
   void **act;       /* [end - begin + 1] whole-batch activations; act[0] is the caller's */
-  void **saved;     /* [(end - begin) x chunks] */
+  void **saved;     /* [(end - begin) x chunks]; and what is offloaded */
+  void **offloaded;
   void *work, *cotangent[2];
   struct oracle_circular circular;
   struct oracle_sown sown;

@@ -18,10 +18,10 @@ static ab_status reserve(const struct oracle_span *span) {
   return AB_OK;
 }
 
-static ab_status plan(struct oracle_span *span, const struct ab_config *config, ab_keep keep) {
+static ab_status plan(struct oracle_span *span, const struct ab_config *config, const struct ab_remat *remat) {
   int64_t rows = config->micro_batch_size_to_train_on / span->chunks;
   struct ab_layer_dims dims = ab_layer_dims_of(config, rows);
-  AB_TRY(ab_layer_plan(&span->layer, ab_block_find(config->decoder_block), span->exec->kernels, &dims, keep));
+  AB_TRY(ab_layer_plan(&span->layer, ab_block_find(config->decoder_block), span->exec->kernels, &dims, remat));
   AB_TRY(reserve(span));
   return AB_OK;
 }
@@ -34,8 +34,8 @@ ab_status oracle_span_inside(struct oracle_span *out, const struct ab_config *co
                              const struct oracle_store *store, enum oracle_order order) {
   int microbatches = (int)config->num_pipeline_microbatches;
   struct oracle_span span = {.store = store, .exec = exec, .chunks = 1};
-  ab_keep keep;
-  AB_TRY(ab_remat_keep_pipeline(&keep, ab_block_find(config->decoder_block), config));
+  struct ab_remat remat;
+  AB_TRY(ab_remat_pipeline(&remat, ab_block_find(config->decoder_block), config));
   if (config->pipelined) {
     span.end = (int)config->pipeline_parallel_layers;
     span.microbatches = microbatches;
@@ -44,7 +44,7 @@ ab_status oracle_span_inside(struct oracle_span *out, const struct ab_config *co
     span.circular.prefetch_defect = span.circular.stages && ab_faithful(config, AB_DEFECT_B1);
   }
   oracle_sown_of(&span.sown, config, exec, config->pipelined);
-  AB_TRY(plan(&span, config, keep));
+  AB_TRY(plan(&span, config, &remat));
   *out = span;
   return AB_OK;
 }
@@ -53,10 +53,10 @@ ab_status oracle_span_outside(struct oracle_span *out, const struct ab_config *c
                               const struct oracle_store *store) {
   struct oracle_span span = {.store = store, .exec = exec, .chunks = 1, .end = (int)config->num_decoder_layers};
   if (config->pipelined) span.begin = (int)config->pipeline_parallel_layers;
-  ab_keep keep;
+  struct ab_remat remat;
   oracle_sown_of(&span.sown, config, exec, false);
-  AB_TRY(ab_remat_keep_outside(&keep, ab_block_find(config->decoder_block), config));
-  AB_TRY(plan(&span, config, keep));
+  AB_TRY(ab_remat_outside(&remat, ab_block_find(config->decoder_block), config));
+  AB_TRY(plan(&span, config, &remat));
   *out = span;
   return AB_OK;
 }
@@ -75,10 +75,13 @@ static ab_status take_forward(struct oracle_span *span) {
   size_t layers = layer_count(span), chunks = (size_t)span->chunks, element = span->exec->kernels->element;
   AB_TRY(ab_arena_take(book, &span->act, layers + 1, sizeof(void *)));
   AB_TRY(ab_arena_take(book, &span->saved, layers * chunks, sizeof(void *)));
+  AB_TRY(ab_arena_take(book, &span->offloaded, layers * chunks, sizeof(void *)));
   for (size_t i = 1; i <= layers; i++)
     AB_TRY(ab_arena_take(arena, &span->act[i], span->layer.tokens_count * chunks, element));
-  for (size_t i = 0; i < layers * chunks; i++)
+  for (size_t i = 0; i < layers * chunks; i++) {
     AB_TRY(ab_arena_take(arena, &span->saved[i], span->layer.saved_count, element));
+    AB_TRY(ab_arena_take(arena, &span->offloaded[i], span->layer.offloaded_count, element));
+  }
   if (layers == 0) return AB_OK;
   AB_TRY(ab_arena_take(arena, &span->work, span->layer.work_count, element));
   for (int i = 0; i < 2; i++) AB_TRY(ab_arena_take(arena, &span->cotangent[i], span->layer.tokens_count, element));
@@ -94,6 +97,7 @@ static struct ab_layer_call layer_call(const struct oracle_span *span, int layer
       .positions = span->positions + chunk * tokens,
       .segment_ids = span->segment_ids + chunk * tokens,
       .saved = span->saved[depth * span->chunks + chunk],
+      .offloaded = span->offloaded[depth * span->chunks + chunk],
       .work = span->work,
       .recorder = ab_probe_recorder(span->exec->probe, 0),
       .id = {.microbatch = span->microbatches ? chunk : -1, .layer = layer},

@@ -74,10 +74,10 @@ static inline void rig_tokens(struct rig *rig, const struct ab_layer_dims *d) {
     }
 }
 
-static inline struct rig rig_new(const struct ab_block *block, const struct ab_kernels *k,
-                                 const struct ab_layer_dims *dims, ab_keep keep) {
+static inline struct rig rig_of(const struct ab_block *block, const struct ab_kernels *k,
+                                const struct ab_layer_dims *dims, const struct ab_remat *remat) {
   struct rig rig = {0};
-  ck_ok(ab_layer_plan(&rig.layer, block, k, dims, keep));
+  ck_ok(ab_layer_plan(&rig.layer, block, k, dims, remat));
   for (int i = 0; i < block->param_count; i++) {
     rig.param_count[i] = ab_param_count(&block->param[i], dims);
     rig.param[i] = rig_guarded(k, rig.param_count[i]);
@@ -96,8 +96,15 @@ static inline struct rig rig_new(const struct ab_block *block, const struct ab_k
   rig.call = (struct ab_layer_call){.x = rig.x, .y = rig.y, .dy = rig.dy, .dx = rig.dx, .positions = rig.positions,
                                     .segment_ids = rig.segment_ids, .at = {-1, -1, -1, false}};
   rig.call.saved = rig_guarded(k, rig.layer.saved_count);
+  rig.call.offloaded = rig_guarded(k, rig.layer.offloaded_count);
   rig.call.work = rig_guarded(k, rig.layer.work_count);
   return rig;
+}
+
+static inline struct rig rig_new(const struct ab_block *block, const struct ab_kernels *k,
+                                 const struct ab_layer_dims *dims, ab_keep keep) {
+  struct ab_remat remat = {.keep = keep};
+  return rig_of(block, k, dims, &remat);
 }
 
 /* The parameter tables of the call; after the rig has its final address. */
@@ -109,6 +116,7 @@ static inline void rig_bind(struct rig *rig) {
 static inline void rig_check_guards(const struct rig *rig) {
   const struct ab_kernels *k = rig->layer.kernels;
   rig_check_guard(k, rig->call.saved, rig->layer.saved_count, "saved");
+  rig_check_guard(k, rig->call.offloaded, rig->layer.offloaded_count, "offloaded");
   rig_check_guard(k, rig->call.work, rig->layer.work_count, "work");
   rig_check_guard(k, rig->y, rig->layer.tokens_count, "y");
   rig_check_guard(k, rig->dx, rig->layer.tokens_count, "dx");
@@ -121,7 +129,7 @@ static inline void rig_free(struct rig *rig) {
     rig_release(rig->param[i]);
     rig_release(rig->dparam[i]);
   }
-  void *arrays[] = {rig->x, rig->y, rig->dy, rig->dx, rig->call.saved, rig->call.work};
+  void *arrays[] = {rig->x, rig->y, rig->dy, rig->dx, rig->call.saved, rig->call.offloaded, rig->call.work};
   for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++) rig_release(arrays[i]);
   ab_mem_free(rig->positions);
   ab_mem_free(rig->segment_ids);

@@ -31,7 +31,6 @@ static const struct row unsupported[] = {
     {"training_objective=block_diffusion", "expected causal_lm"},
     {"skip_step_on_spikes=true", "expected false"},
     {"load_parameters_path=gs://x", "expected \"\" (other values are not supported by this build: weights come from"},
-    {"remat_policy=custom", "custom is not supported by this build"},
     {"dropout_rate=0.1", "key 'dropout_rate' is 0.1, expected 0.0, or enable_dropout=false"},
     {"upstream_faithful=B23", "key 'upstream_faithful' is B23, expected a comma-separated list of B1"},
 };
@@ -60,6 +59,8 @@ START_TEST(what_changes_no_number_is_accepted) {
                                      "hardware=cpu",
                                      "mlpwi=offload",
                                      "remat_policy=minimal",
+                                     "remat_policy=custom",
+                                     "remat_policy=custom mlpwi=offload query_proj=device",
                                      "remat_policy=save_qkv_proj",
                                      "mu_dtype=float32",
                                      "scan_pipeline_repeats=true",

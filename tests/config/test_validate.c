@@ -51,7 +51,28 @@ START_TEST(a_value_of_the_wrong_kind_is_refused) {
 }
 END_TEST
 
+/* Where remat_policy custom puts each tensor; what is kept changes no bit, so no golden either. */
+START_TEST(each_tensor_has_a_place_of_its_own) {
+  struct ab_config *config = NULL, *plain = NULL;
+  ck_ok(load(&config, NULL, "remat_policy=custom query_proj=device mlpwi_0=offload decoder_layer_input=remat"));
+  ck_ok(load(&plain, NULL, "remat_policy=custom"));
+  ck_assert_int_eq((int)ab_config_tensor_remat(config, "query_proj"), AB_TENSOR_DEVICE);
+  ck_assert_int_eq((int)ab_config_tensor_remat(config, "mlpwi_0"), AB_TENSOR_OFFLOAD);
+  ck_assert_int_eq((int)ab_config_tensor_remat(config, "decoder_layer_input"), AB_TENSOR_REMAT);
+  ck_assert_int_eq((int)ab_config_tensor_remat(plain, "decoder_layer_input"), AB_TENSOR_DEVICE);
+  ck_assert_int_eq((int)ab_config_tensor_remat(config, "mlpwi_1"), AB_TENSOR_REMAT);
+  ck_assert_int_eq((int)ab_config_tensor_remat(config, "post_norm"), AB_TENSOR_REMAT);
+  ck_assert(ab_config_digest(config) == ab_config_digest(plain));
+  ab_config_free(config);
+  ab_config_free(plain);
+}
+END_TEST
+
 static const struct row ranges[] = {
+    {"remat_policy=custom query_proj=host", "key 'query_proj' is host, expected device, offload or remat"},
+    {"mlpwo=on", "key 'mlpwo' is on, expected device, offload or remat"},
+    {"decoder_layer_input=none", "key 'decoder_layer_input' is none, expected device, offload or remat"},
+    {"engram=disk", "key 'engram' is disk, expected device, offload or remat"},
     {"steps=0", "key 'steps' is 0, expected a positive integer, or -1"},
     {"steps=-2", "key 'steps' is -2, expected a positive integer, or -1"},
     {"steps=-1", "key 'steps' is -1, expected a positive integer, since learning_rate_schedule_steps is -1 too"},
@@ -324,6 +345,7 @@ static Suite *suite(void) {
   TCase *c = tcase_create("validate");
   tcase_set_timeout(c, 60);
   tcase_add_test(c, a_value_of_the_wrong_kind_is_refused);
+  tcase_add_test(c, each_tensor_has_a_place_of_its_own);
   tcase_add_test(c, a_value_out_of_range_is_refused);
   tcase_add_test(c, ranges_hold_at_their_edges);
   tcase_add_test(c, the_parameter_scale_multiplies_dimensions);
