@@ -222,11 +222,28 @@ static ab_status go(struct running *r, int64_t steps) {
   return ab_bundle_is_engine(r->run->bundle) ? differentiate(r) : train(r, steps);
 }
 
-static ab_status plan_dry(struct running *r, const struct ab_run *run, size_t book) {
+/* Enough room that no observation of one iteration is ever lost. */
+static ab_status watch(struct running *r) {
+  const struct ab_run *run = r->run;
+  int stages = stages_of(run->config);
+  enum ab_level level = r->exec.kernels->dry ? AB_LEVEL_OFF : run->level; /* counters alone */
+  if (!run->probe) return AB_OK;
+  AB_TRY(ab_probe_new(&r->exec.probe, run->probe, run->probe_ctx, level, stages));
+  if (run->want) ab_probe_want(r->exec.probe, run->want, run->ctx);
+  size_t layers = (size_t)run->config->num_decoder_layers;
+  AB_TRY(ab_probe_reserve(r->exec.probe, EVENTS_PER_LAYER * (layers + 1), 0));
+  return AB_OK;
+}
+
+static ab_status prepare_dry(struct running *r, const struct ab_run *run, size_t book) {
   ab_arena_init_measuring(&r->slab, "parameter");
   ab_arena_init_measuring(&r->arena, "step");
   AB_TRY(ab_arena_init(&r->book, "bookkeeping", book));
-  AB_TRY(start(r, run, ab_kernels_dry(run->kernels->dtype)));
+  return start(r, run, ab_kernels_dry(run->kernels->dtype));
+}
+
+static ab_status plan_dry(struct running *r, const struct ab_run *run, size_t book) {
+  AB_TRY(prepare_dry(r, run, book));
   AB_TRY(go(r, 1));
   return AB_OK;
 }
@@ -251,16 +268,30 @@ ab_status ab_run_plan(struct ab_run_plan *out, const struct ab_run *run) {
   return status;
 }
 
-/* Enough room that no observation of one iteration is ever lost. */
-static ab_status watch(struct running *r) {
-  const struct ab_run *run = r->run;
-  int stages = stages_of(run->config);
-  if (!run->probe) return AB_OK;
-  AB_TRY(ab_probe_new(&r->exec.probe, run->probe, run->probe_ctx, run->level, stages));
-  if (run->want) ab_probe_want(r->exec.probe, run->want, run->ctx);
-  size_t layers = (size_t)run->config->num_decoder_layers;
-  AB_TRY(ab_probe_reserve(r->exec.probe, EVENTS_PER_LAYER * (layers + 1), 0));
+static ab_status account_dry(struct running *r, struct ab_run_account *out, const struct ab_run *run) {
+  AB_TRY(prepare_dry(r, run, out->plan.book));
+  r->slab.ledger = &out->slab;
+  r->arena.ledger = &out->arena;
+  AB_TRY(watch(r));
+  AB_TRY(go(r, 1));
   return AB_OK;
+}
+
+ab_status ab_run_account(struct ab_run_account *out, const struct ab_run *run) {
+  struct running r = {0};
+  *out = (struct ab_run_account){0};
+  AB_TRY(ab_run_plan(&out->plan, run));
+  ab_status status = account_dry(&r, out, run);
+  ab_arena_ledger_close(&out->slab);
+  ab_arena_ledger_close(&out->arena);
+  stop(&r);
+  if (status != AB_OK) ab_run_account_free(out);
+  return status;
+}
+
+void ab_run_account_free(struct ab_run_account *account) {
+  ab_arena_ledger_free(&account->slab);
+  ab_arena_ledger_free(&account->arena);
 }
 
 static ab_status run_real(struct running *r, const struct ab_run *run, const struct ab_run_plan *plan) {

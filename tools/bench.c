@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "bench_compare.h"
+#include "bench_memory.h"
 #include "bench_step.h"
 #include "file.h"
 #include "json.h"
@@ -16,7 +17,7 @@
 #include "version.h"
 
 static const char usage[] =
-    "bench: measure the main comparison, and training steps against their gemm calls alone, as JSON.\n"
+    "bench: measure the main comparison, training steps against their gemm calls alone, and memory by buffer, as JSON.\n"
     "\n"
     "  bench\n"
     "  bench --quick\n"
@@ -156,21 +157,40 @@ static ab_status put_steps(struct ab_json_writer *w, const struct asked *asked) 
   return AB_OK;
 }
 
+static ab_status put_memory(struct ab_json_writer *w, const struct asked *asked) {
+  ab_json_put_array(w, "memory", false);
+  for (const struct bench_case *c = bench_memory_cases; c->name; c++)
+    if (wanted(asked->only, c->name)) AB_TRY(bench_memory_put(w, c));
+  ab_json_put_end(w);
+  return AB_OK;
+}
+
+static bool any_wanted(const struct bench_case *table, const char *only) {
+  for (const struct bench_case *c = table; c->name; c++)
+    if (wanted(only, c->name)) return true;
+  return false;
+}
+
+static ab_status check_case(const char *only) {
+  const struct bench_case *found;
+  if (wanted(only, "compare") || wanted(only, "suite")) return AB_OK;
+  if (any_wanted(bench_cases, only) || any_wanted(bench_memory_cases, only)) return AB_OK;
+  AB_TRY(bench_case_find(&found, only));
+  return AB_OK;
+}
+
 static ab_status measure(struct ab_json_writer *w, const struct asked *asked) {
-  const struct bench_case *any = NULL;
+  AB_TRY(check_case(asked->only));
   ab_json_put_object(w, NULL, false);
   ab_json_put_string(w, "schema", "abpipe-bench/1");
   ab_json_put_string(w, "version", ab_version);
   ab_json_put_string(w, "commit", ab_commit);
   ab_json_put_string(w, "changes", ab_diff_hash);
   ab_json_put_string(w, "compiler", ab_compiler());
-  for (const struct bench_case *c = bench_cases; c->name && !any; c++)
-    if (wanted(asked->only, c->name)) any = c;
-  bool whole = wanted(asked->only, "compare") || wanted(asked->only, "suite");
-  if (!any && !whole) AB_TRY(bench_case_find(&any, asked->only));
   if (wanted(asked->only, "compare")) AB_TRY(put_main(w, asked->rounds));
   if (wanted(asked->only, "suite")) AB_TRY(put_suite(w));
   AB_TRY(put_steps(w, asked));
+  AB_TRY(put_memory(w, asked));
   ab_json_put_end(w);
   return AB_OK;
 }
@@ -201,7 +221,9 @@ static int step_main(const struct asked *asked) {
 static int list(void) {
   printf("%-22s %s\n", "compare", "the main comparison: both routes and the oracles, 15 steps");
   printf("%-22s %s\n", "suite", "MaxText's pipeline tests: every case of golden/maxtext_pipeline.yml, once");
-  for (const struct bench_case *c = bench_cases; c->name; c++) printf("%-22s %s: %s\n", c->name, c->route, c->what);
+  const struct bench_case *const tables[] = {bench_cases, bench_memory_cases};
+  for (int i = 0; i < 2; i++)
+    for (const struct bench_case *c = tables[i]; c->name; c++) printf("%-22s %s: %s\n", c->name, c->route, c->what);
   return AB_EXIT_EQUAL;
 }
 

@@ -38,6 +38,34 @@ const struct bench_case bench_cases[] = {
     {"scan-remat/nnx", "whole batch, layers recomputed", "nnx", "base.yml", llama2_512, scan_remat},
     {0}};
 
+#define MEMORY(...)                                                                                          \
+  "ici_pipeline_parallelism=4", "num_pipeline_microbatches=8", "num_layers_per_pipeline_stage=1",            \
+      "num_pipeline_repeats=2", "per_device_batch_size=4", "scan_layers_per_stage=false", __VA_ARGS__, NULL
+#define ITERATIONS_OFF "set_remat_policy_on_pipeline_iterations=false"
+static const char *const plain_full[] = {MEMORY("remat_policy=full")};
+static const char *const plain_minimal[] = {MEMORY("remat_policy=minimal")};
+static const char *const plain_off[] = {MEMORY("remat_policy=none", ITERATIONS_OFF)};
+static const char *const once_full[] = {MEMORY("remat_policy=full", "pipeline_fsdp_ag_once=true")};
+static const char *const once_off[] = {MEMORY("remat_policy=none", ITERATIONS_OFF, "pipeline_fsdp_ag_once=true")};
+static const char *const circular_full[] = {MEMORY("remat_policy=full", "pipeline_fsdp_ag_per_repeat=true")};
+static const char *const circular_minimal[] = {MEMORY("remat_policy=minimal", "pipeline_fsdp_ag_per_repeat=true")};
+static const char *const circular_off[] = {
+    MEMORY("remat_policy=none", ITERATIONS_OFF, "pipeline_fsdp_ag_per_repeat=true", "upstream_faithful=B13")};
+
+#define BOTH(case_name, text, overrides)                                                                  \
+  {"memory/" case_name "/linen", text, "linen", "base.yml", llama2_512, overrides},                       \
+      {"memory/" case_name "/nnx", text, "nnx", "base.yml", llama2_512, overrides}
+const struct bench_case bench_memory_cases[] = {
+    BOTH("plain-full", "per iteration, all recomputed", plain_full),
+    BOTH("plain-minimal", "per iteration, projections kept", plain_minimal),
+    BOTH("plain-none", "per iteration, nothing recomputed", plain_off),
+    BOTH("once-full", "pipeline_fsdp_ag_once, all recomputed", once_full),
+    BOTH("once-none", "pipeline_fsdp_ag_once, nothing recomputed", once_off),
+    BOTH("circular-full", "pipeline_fsdp_ag_per_repeat, all recomputed", circular_full),
+    BOTH("circular-minimal", "pipeline_fsdp_ag_per_repeat, projections kept", circular_minimal),
+    BOTH("circular-off", "pipeline_fsdp_ag_per_repeat, windows kept as upstream (B13)", circular_off),
+    {0}};
+
 ab_status bench_case_find(const struct bench_case **out, const char *name) {
   char names[1024] = "";
   size_t used = 0;

@@ -1,4 +1,4 @@
-/* What bench measures: steps of a config by a route. */
+/* What bench measures: steps of a config by a route, or the memory of one. */
 #pragma once
 
 #include "request.h"
@@ -15,7 +15,9 @@ struct bench_case {
 };
 /* A NULL name ends the table. */
 extern const struct bench_case bench_cases[];
-/* AB_ENOTFOUND with the known names. */
+/* Likewise, whose memory is planned and never taken: 4 stages, 2 repeats, 1 layer a stage, 8 microbatches. */
+extern const struct bench_case bench_memory_cases[];
+/* A case of bench_cases. AB_ENOTFOUND with the known names. */
 ab_status bench_case_find(const struct bench_case **out, const char *name);
 
 /* <configs>/<file>, in a buffer of the caller's. configs/ is $AB_DATADIR/configs, else the one of the source tree. */

@@ -1,5 +1,5 @@
-/* Whose bytes stood in an arena when it was fullest: set arena->ledger before anything is taken, read it when the run is
- * over. For planning: it allocates as it goes.
+/* Whose bytes stood in an arena when it was fullest: set arena->ledger before anything is taken, read it when the run
+ * is over. For planning: it allocates as it goes.
  */
 #pragma once
 
