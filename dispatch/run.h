@@ -43,8 +43,8 @@ size_t ab_run_plan_bytes(const struct ab_run_plan *plan);
 
 /* The dry run: every allocation of one step, no arithmetic, no tensor memory. */
 ab_status ab_run_plan(struct ab_run_plan *out, const struct ab_run *run);
-/* The plan with names: whose bytes make the two peaks. run->probe, if any, receives the counters that the engine and the
- * runner of layers keep (not those of the doors). Freed by ab_run_account_free; zero-initialised on failure. */
+/* The plan with names: whose bytes make the two peaks. run->probe, if any, receives the counters that the engine and
+ * the runner of layers keep (not those of the doors). Freed by ab_run_account_free; zero-initialised on failure. */
 struct ab_run_account {
   struct ab_run_plan plan;
   struct ab_arena_ledger slab, arena;

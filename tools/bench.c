@@ -17,7 +17,7 @@
 #include "version.h"
 
 static const char usage[] =
-    "bench: measure the main comparison, training steps against their gemm calls alone, and memory by buffer, as JSON.\n"
+    "bench: measure the main comparison, steps against their gemm calls alone, and memory by buffer, as JSON.\n"
     "\n"
     "  bench\n"
     "  bench --quick\n"

@@ -41,6 +41,16 @@ def the_suite_is_measured_whole():
 
 
 @case
+def the_memory_of_a_step_has_names():
+    memory = measured('--case', 'memory')['memory']
+    check(len(memory) == 16 and {m['route'] for m in memory} == {'linen', 'nnx'}, str(memory))
+    for m in memory:
+        check(sum(block['bytes'] for block in m['step']) == m['step_bytes'] > 1 << 20, str(m))
+        check(all(block['place'] and block['pointer'] for block in m['step']), str(m))
+        check(m['parameter_bytes'] == memory[0]['parameter_bytes'], str(m))
+
+
+@case
 def what_it_does_not_know_is_refused():
     for arguments, says in ((['--case', 'none'], 'main/linen'), (['--rounds', '0'], '--rounds'), (['main'], "'main'"),
                             (['--rounds', '1000'], '64'), (['--qick'], '--quick')):
@@ -51,7 +61,7 @@ def what_it_does_not_know_is_refused():
 @case
 def it_describes_itself():
     expect(EQUAL, '--help', tool='bench', says=['usage: bench', '--quick'])
-    expect(EQUAL, '--list', tool='bench', says=['compare', 'scan-remat/nnx'])
+    expect(EQUAL, '--list', tool='bench', says=['compare', 'scan-remat/nnx', 'memory/plain-full/linen'])
 
 
 main()
