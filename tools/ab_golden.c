@@ -130,8 +130,8 @@ static int act(struct ab_request *request) {
   if (request->side) return ab_side_main(request);
   if (request->help) return fputs(usage, stdout) < 0;
   if (request->version) return ab_version_print(stdout, "ab_golden"), 0;
-  if (request->a_bin || request->b_bin)
-    return fail("a golden is recorded from this build; expected no --a-bin or --b-bin");
+  if (request->a_bin || request->b_bin || request->a_rev || request->b_rev)
+    return fail("a golden is recorded from this build; expected no other program as a side");
   request->numerics = "portable";
   request->ignore_golden = true;
   request->program = "ab_compare"; /* what repeats the comparison without recording */

@@ -53,14 +53,27 @@ static ab_status choose_routes(struct ab_judgement *j) {
   return AB_OK;
 }
 
+/* What the command line says about who runs one side. */
+struct side_choice {
+  const char *side, *bin_option, *rev_option, *bin, *rev;
+};
+
+static ab_status open_program(struct ab_judgement *j, struct ab_program *out, const struct side_choice *c) {
+  if (c->bin && c->rev)
+    return AB_FAIL(AB_ECONFIG, "%s and %s were both given; expected one program for side %s", c->bin_option,
+                   c->rev_option, c->side);
+  if (c->bin) AB_TRY(ab_program_build(out, c->bin_option, c->bin));
+  if (c->rev) AB_TRY(ab_program_revision(out, c->rev_option, c->rev, j->request.source));
+  if (!c->bin && !c->rev) return AB_OK;
+  return ab_judgement_note(j, "side %s is run by '%.300s': %s", c->side, c->bin ? c->bin : c->rev, out->about);
+}
+
 /* Who made the numbers of a side that is not ours. */
 static ab_status open_programs(struct ab_judgement *j) {
-  const char *path[] = {j->request.a_bin, j->request.b_bin};
-  for (int i = 0; i < 2; i++) {
-    if (!path[i]) continue;
-    AB_TRY(ab_program_build(&j->program[i], i ? "--b-bin" : "--a-bin", path[i]));
-    AB_TRY(ab_judgement_note(j, "side %s is run by '%.300s': %s", i ? "b" : "a", path[i], j->program[i].about));
-  }
+  const struct ab_request *r = &j->request;
+  const struct side_choice choice[] = {{"a", "--a-bin", "--a-rev", r->a_bin, r->a_rev},
+                                       {"b", "--b-bin", "--b-rev", r->b_bin, r->b_rev}};
+  for (int i = 0; i < 2; i++) AB_TRY(open_program(j, &j->program[i], &choice[i]));
   return AB_OK;
 }
 
@@ -213,7 +226,17 @@ static void open_results(struct ab_judgement *j) {
   }
 }
 
+/* A program that could not be built is a side that failed. */
+static bool programs_stand(struct ab_judgement *j) {
+  static const char *const names[] = {"a", "b"};
+  for (int i = 0; i < 2; i++)
+    if (j->program[i].trouble)
+      j->failure[j->failures++] = (struct ab_side_failure){names[i], j->program[i].trouble, NULL};
+  return !j->failures;
+}
+
 ab_status ab_judgement_run(struct ab_judgement *j) {
+  if (!programs_stand(j)) return AB_OK;
   open_results(j);
   if (j->extra == AB_EXIT_GOLDEN) return AB_OK;
   ab_status status = run_sides(j);

@@ -9,6 +9,7 @@
 
 #include "mem.h"
 #include "process.h"
+#include "revision.h"
 #include "stream.h"
 
 enum { PATIENCE = 60 /* seconds for --version, on a machine that is busy */ };
@@ -80,6 +81,23 @@ ab_status ab_program_build(struct ab_program *out, const char *option, const cha
   return status;
 }
 
+ab_status ab_program_revision(struct ab_program *out, const char *option, const char *rev, const char *source) {
+  char commit[48], *path = NULL;
+  const char *tree = ab_revision_source(source);
+  *out = (struct ab_program){0};
+  AB_TRY(ab_revision_find(commit, option, rev, tree));
+  ab_status status = ab_revision_build(&path, option, commit, tree);
+  if (status == AB_ECOMM) {
+    snprintf(out->shown, sizeof out->shown, "@%.12s", commit);
+    snprintf(out->about, sizeof out->about, "commit %.12s", commit);
+    return ab_mem_string(&out->trouble, ab_status_message());
+  }
+  AB_TRY(status);
+  status = ab_program_build(out, option, path);
+  ab_mem_free(path);
+  return status;
+}
+
 const char *ab_program_path(const struct ab_program *program) {
   return program && program->path ? program->path : "/proc/self/exe";
 }
@@ -92,5 +110,6 @@ bool ab_program_same(const struct ab_program *a, const struct ab_program *b) {
 
 void ab_program_close(struct ab_program *program) {
   ab_mem_free(program->path);
+  ab_mem_free(program->trouble);
   *program = (struct ab_program){0};
 }

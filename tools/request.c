@@ -8,7 +8,7 @@
 #include "options.h"
 #include "side_mode.h"
 
-enum { OPTIONS = 32, CASE_ARGUMENTS = 8 };
+enum { OPTIONS = 48, CASE_ARGUMENTS = 8 };
 
 static const char usage[] =
     "ab_compare: run two pipeline engines on one config, weights and batch, and say whether they are equal.\n"
@@ -34,6 +34,12 @@ static void table(struct ab_option out[OPTIONS], struct ab_request *r) {
        .text = &r->b},
       {.name = "a-bin", .argument = "PATH", .help = "another build of ab_compare runs side A", .text = &r->a_bin},
       {.name = "b-bin", .argument = "PATH", .help = "another build of ab_compare runs side B", .text = &r->b_bin},
+      {.name = "a-rev", .argument = "REV", .help = "builds this commit (once) and lets it run side A",
+       .text = &r->a_rev},
+      {.name = "b-rev", .argument = "REV", .help = "builds this commit (once) and lets it run side B",
+       .text = &r->b_rev},
+      {.name = "source", .argument = "DIR", .help = "abpipe's repository for --a-rev, --b-rev (default: this build's)",
+       .text = &r->source},
       {.name = "golden", .argument = "PATH", .help = "compare with this golden JSON too", .text = &r->golden},
       {.name = "numerics", .argument = "fast|portable", .help = "OpenBLAS (default), or the same bits on every machine",
        .text = &r->numerics},
@@ -175,7 +181,8 @@ static size_t quote(char *out, size_t used, const char *word) {
 ab_status ab_request_command(char **out, const struct ab_request *r) {
   const char **argv;
   AB_TRY(ab_request_case_arguments(&argv, r));
-  const char *named[] = {"--a", r->a, "--b", r->b, "--a-bin", r->a_bin, "--b-bin", r->b_bin, "--golden", r->golden};
+  const char *named[] = {"--a", r->a, "--b", r->b, "--a-bin", r->a_bin, "--b-bin", r->b_bin,
+                         "--a-rev", r->a_rev, "--b-rev", r->b_rev, "--source", r->source, "--golden", r->golden};
   const size_t names = sizeof named / sizeof *named;
   const char *program = r->program ? r->program : "ab_compare";
   size_t room = 128 + 4 * strlen(program), used = 0;

@@ -10,7 +10,7 @@ struct ab_request {
   const char *target;           /* CONFIG.yml or CASE_DIR */
   const char *const *overrides; /* key=value */
   size_t override_count;
-  const char *a, *b, *a_bin, *b_bin, *golden, *numerics, *json, *dump, *reason, *keep, *suite;
+  const char *a, *b, *a_bin, *b_bin, *a_rev, *b_rev, *source, *golden, *numerics, *json, *dump, *reason, *keep, *suite;
   long steps, devices, timeout; /* 0: not given */
   bool allow_same, list_routes, list_defects, intended_oracle, verbose, help, version;
   bool ignore_golden;           /* a golden of the case directory is not compared with (it is being recorded) */
