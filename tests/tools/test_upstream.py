@@ -7,7 +7,7 @@ with the weights of repeat 0 (B1).
 import json
 import struct
 
-from e2e import DIFFERENT, EQUAL, GOLDEN, USAGE, case, cases, change_json, change_tensors, check, copy_case, expect, \
+from e2e import DIFFERENT, EQUAL, GOLDEN, INCOMPARABLE, SIDE, USAGE, case, cases, change_json, change_tensors, check, copy_case, expect, \
     folder, main, refuse
 
 DEFECTIVE = ['e05_simple', 'p08_simple', 'p08_simple_mlp', 'p08_llama2']
@@ -91,6 +91,43 @@ def defects_that_move_or_fetch_more_change_no_number():
     expect(EQUAL, 'tests/fixtures/reference/p06_simple', 'upstream_faithful=B7')
     expect(EQUAL, 'tests/fixtures/reference/p07_simple', 'upstream_faithful=B1,B13',
            'set_remat_policy_on_pipeline_iterations=false', says=['note: upstream_faithful=B1,B13'])
+
+
+SOWN = 'record_internal_nn_metrics=1'
+REFERENCE = 'tests/fixtures/reference/'
+
+
+@case
+def what_layers_sow_is_judged_as_metrics():
+    expect(EQUAL, REFERENCE + 'p04_llama2', SOWN, says=['25 of 25 metrics', 'sequential64: within bounds (72 tensors, 25'])
+    expect(EQUAL, REFERENCE + 'p04_llama2', SOWN, '--a', 'linen64', '--b', 'nnx64', says=['25 of 25 metrics'])
+    expect(EQUAL, REFERENCE + 'e05_simple', SOWN, '--a', 'linen-exact', '--b', 'nnx-exact', says=['1 of 1 metrics'])
+    expect(EQUAL, 'golden/layers_outside/config.yml', SOWN, 'steps=2', says=['54 of 54 metrics'])
+
+
+@case
+def sown_metrics_that_both_engines_lose_are_missed_by_the_oracle_alone():
+    expect(EQUAL, REFERENCE + 'p08_llama2', SOWN, 'upstream_faithful=B20', says=['1 of 1 metrics'])
+    expect(INCOMPARABLE, REFERENCE + 'p08_llama2', SOWN, 'upstream_faithful=B20', '--intended-oracle',
+           says=['missing in linen: layers/*/intermediates/activation_stdev forward (8)',
+                 'missing in nnx: layers/*/intermediates/activation_mean forward (8)', 'agree in every bit'])
+
+
+@case
+def sown_metrics_of_the_nnx_pipeline_fail_with_repeats_and_are_its_own_without():
+    expect(SIDE, REFERENCE + 'p04_llama2', SOWN, 'upstream_faithful=B20',
+           says=['side b (nnx)', "'layers/activation_mean' (Intermediate)", 'expected equal trees'])
+    expect(INCOMPARABLE, REFERENCE + 'p02_llama2', SOWN, 'upstream_faithful=B20',
+           says=['missing in linen: layers/*/intermediates/activation_mean forward (4)',
+                 'linen against sequential: equal'])
+    expect(EQUAL, REFERENCE + 'p04_llama2', 'upstream_faithful=B20', says=['1 of 1 metrics'])
+
+
+@case
+def sown_metrics_that_are_read_by_iteration_are_wrong_on_both_sides():
+    expect(EQUAL, REFERENCE + 'p04_llama2', SOWN, 'upstream_faithful=B21', says=['25 of 25 metrics'])
+    expect(DIFFERENT, REFERENCE + 'p04_llama2', SOWN, 'upstream_faithful=B21', '--intended-oracle',
+           says=['cause: both moved', '25 metrics, 21 fail', 'layers/0/intermediates/activation_mean forward'])
 
 
 @case
