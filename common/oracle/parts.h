@@ -44,7 +44,7 @@ struct oracle_sown {
   void *numbers;  /* [layers, microbatches, AB_SOWN]; one microbatch outside the pipeline */
   void *reported; /* [AB_SOWN] of one layer */
   struct ab_layer bubble; /* by_cell: one microbatch, and the memory of its run */
-  void *work, *saved, *flow[2];
+  void *work, *flow[2];
 };
 
 /* Layers [begin, end) on a batch cut into `chunks` contiguous parts of rows, each run by itself. */

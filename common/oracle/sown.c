@@ -25,15 +25,15 @@ static size_t part_count(const struct oracle_span *span) {
   return span->layer.tokens_count * (size_t)span->chunks / (size_t)parts_of(span);
 }
 
-/* A bubble runs one microbatch of zeros, whatever the span's own chunks are. */
+/* A bubble runs one microbatch of zeros, whatever the span's own chunks are, and nothing is kept of it. */
 static ab_status take_bubble(struct oracle_span *span) {
   struct oracle_sown *sown = &span->sown;
   const struct ab_kernels *k = span->exec->kernels;
+  const struct ab_remat remat = {.keep = AB_KEEP_NONE};
   struct ab_layer_dims dims = span->layer.dims;
   dims.rows = dims.rows * span->chunks / parts_of(span);
-  AB_TRY(ab_layer_plan(&sown->bubble, span->layer.block, k, &dims, AB_KEEP_NONE));
+  AB_TRY(ab_layer_plan(&sown->bubble, span->layer.block, k, &dims, &remat));
   AB_TRY(ab_arena_take(span->exec->arena, &sown->work, sown->bubble.work_count, k->element));
-  AB_TRY(ab_arena_take(span->exec->arena, &sown->saved, sown->bubble.saved_count, k->element));
   for (int i = 0; i < 2; i++) AB_TRY(ab_arena_take(span->exec->arena, &sown->flow[i], part_count(span), k->element));
   return AB_OK;
 }
@@ -80,7 +80,6 @@ static void run_bubble_layer(struct oracle_span *span, int layer) {
       .y = sown->flow[1],
       .positions = span->positions,
       .segment_ids = span->segment_ids,
-      .saved = sown->saved,
       .work = sown->work};
   ab_layer_forward(&sown->bubble, &call);
   sown->flow[0] = call.y;
