@@ -1,6 +1,7 @@
 /* CircularPipeline but for its backward. */
 #include "linen_circular.h"
 
+#include "observed.h"
 #include "upstream.h"
 
 struct linen_window linen_window_of(const struct linen_schedule *schedule, int k) {
@@ -41,9 +42,19 @@ static ab_status run_microbatch(void *ctx, int64_t i) {
   return linen_run_one_iteration(&self->base, linen_window_of(&self->base.schedule, self->window).first + (int)i);
 }
 
+/* What the window gathered is w_curr of the next one, whose backward reads it again. */
+static ab_status count_carried(const struct linen_circular_pipeline *self) {
+  const struct ab_mesh *mesh = self->base.exec->mesh;
+  if (self->window == self->base.schedule.repeats) return AB_OK;
+  for (int s = mesh->stage_begin; s < mesh->stage_end; s++)
+    AB_TRY(linen_count_fetched(&self->base, AB_COUNT_W_CURR, self->window, s));
+  return AB_OK;
+}
+
 static ab_status run_window(void *ctx, int64_t k) {
   struct linen_circular_pipeline *self = ctx;
   AB_TRY(linen_bsw_begin_window(self, (int)k));
+  AB_TRY(count_carried(self));
   return linen_scan_call(run_microbatch, self, linen_window_of(&self->base.schedule, (int)k).length);
 }
 

@@ -44,22 +44,6 @@ static ab_status take_tables(struct linen_pipeline *self) {
   return self->class->setup(self);
 }
 
-static ab_status new_residuals(struct linen_pipeline *self) {
-  const struct linen_stack *stack = &self->layers;
-  size_t cells = (size_t)(self->schedule.stages * stack->count);
-  int64_t length = self->schedule.iterations;
-  bool scan = self->config->scan_pipeline_iterations;
-  AB_TRY(linen_residuals_new(&self->inputs, self->exec, cells * linen_stack_input_bytes(stack), length, scan));
-  AB_TRY(linen_residuals_new(&self->saved, self->exec, cells * linen_stack_saved_bytes(stack), length, scan));
-  return linen_residuals_new(&self->host, self->exec, cells * linen_stack_host_bytes(stack), length, scan);
-}
-
-ab_status linen_pipeline_take_residuals(struct linen_pipeline *self) {
-  AB_TRY(linen_residuals_take(&self->inputs, self->exec));
-  AB_TRY(linen_residuals_take(&self->saved, self->exec));
-  return linen_residuals_take(&self->host, self->exec);
-}
-
 ab_status linen_pipeline_new(struct linen_pipeline *self, const struct linen_pipeline_class *class,
                              struct linen_module *parent, const char *name, const struct ab_config *config,
                              const struct ab_exec *exec) {
@@ -75,7 +59,7 @@ ab_status linen_pipeline_new(struct linen_pipeline *self, const struct linen_pip
   AB_TRY(adopt_stage(self));
   self->count = self->layers.plan.tokens_count;
   AB_TRY(take_tables(self));
-  AB_TRY(new_residuals(self));
+  AB_TRY(linen_pipeline_new_residuals(self));
   return linen_stack_reserve(&self->layers);
 }
 
@@ -144,7 +128,7 @@ ab_status linen_take_work(struct linen_pipeline *self, bool backward) {
     if (backward && self->layers.count > 1)
       AB_TRY(ab_arena_take(arena, &cell->between, 2, linen_stack_input_bytes(&self->layers)));
   }
-  return AB_OK;
+  return linen_take_layer_inputs(self);
 }
 
 /* Stage s of iteration t: rows, weights' identity, and the residuals that are its own. */
@@ -152,15 +136,12 @@ static void place_cell(struct linen_pipeline *self, int t, int s) {
   struct linen_cell *cell = &self->cell[s];
   struct linen_ids ids = linen_get_microbatch_and_repeat_ids(&self->schedule, t, s);
   size_t row = (size_t)ids.microbatch * (size_t)self->schedule.rows * (size_t)self->layers.plan.dims.length;
-  size_t slot = (size_t)s * (size_t)self->layers.count;
   int first = (ids.repeat * self->schedule.stages + s) * self->layers.count;
   cell->at = (struct ab_where){.iteration = t, .stage = s, .repeat = ids.repeat, .bubble = ids.bubble};
   cell->id = (struct ab_identity){.microbatch = ids.bubble ? -1 : ids.microbatch, .layer = ids.bubble ? -1 : first};
   cell->positions = self->positions + row;
   cell->segment_ids = self->segment_ids + row;
-  cell->inputs = (unsigned char *)linen_residuals_at(&self->inputs, t) + slot * linen_stack_input_bytes(&self->layers);
-  cell->saved = (unsigned char *)linen_residuals_at(&self->saved, t) + slot * linen_stack_saved_bytes(&self->layers);
-  cell->host = (unsigned char *)linen_residuals_at(&self->host, t) + slot * linen_stack_host_bytes(&self->layers);
+  linen_place_residuals(self, t, s);
 }
 
 bool linen_cell_runs(const struct linen_pipeline *self, int s) {
@@ -179,9 +160,11 @@ ab_status linen_begin_iteration(struct linen_pipeline *self, int t, bool backwar
 
 ab_status linen_end_iteration(struct linen_pipeline *self, bool count) {
   if (!self->exec->probe) return AB_OK;
-  for (int s = self->exec->mesh->stage_begin; count && s < self->exec->mesh->stage_end; s++)
+  for (int s = self->exec->mesh->stage_begin; count && s < self->exec->mesh->stage_end; s++) {
     ab_record_count(self->cell[s].recorder, self->cell[s].at.bubble ? AB_COUNT_BUBBLE : AB_COUNT_EXECUTE,
                     &self->cell[s].id, &self->cell[s].at, 1);
+    linen_count_residuals(self, s);
+  }
   return ab_probe_flush(self->exec->probe);
 }
 
@@ -225,7 +208,10 @@ static ab_status get_current_stage_weights(struct linen_pipeline *self, int t, i
 static ab_status all_gather_over_fsdp(struct linen_pipeline *self) {
   const struct ab_mesh *mesh = self->exec->mesh;
   for (int repeat = 0; repeat < self->schedule.repeats; repeat++)
-    for (int s = mesh->stage_begin; s < mesh->stage_end; s++) AB_TRY(bind_stage(self, repeat, s, repeat, false));
+    for (int s = mesh->stage_begin; s < mesh->stage_end; s++) {
+      AB_TRY(bind_stage(self, repeat, s, repeat, false));
+      AB_TRY(linen_count_fetched(self, AB_COUNT_WEIGHTS, repeat, s));
+    }
   return AB_OK;
 }
 

@@ -47,13 +47,15 @@ struct linen_pipeline {
   /* one pass */
   struct linen_scope layers_scope, layers_cotangents;
   const int32_t *positions, *segment_ids; /* [M, rows, L] */
-  struct linen_residuals inputs;          /* [T][S][K] iteration_input and decoder_layer_input */
+  struct linen_residuals inputs;          /* [T][S] iteration_input and decoder_layer_input: enum ab_inputs */
+  struct linen_residuals host_inputs;     /* [T][S][K] decoder_layer_input in host memory */
   struct linen_residuals saved;           /* [T][S][K] what the remat policy keeps */
   struct linen_residuals host;            /* [T][S][K] what it keeps in host memory */
   struct linen_loop_state state;          /* forward: loop state; backward: its cotangents */
   struct linen_buffer stages_out;         /* forward Y, backward its cotangent */
   struct linen_buffer d_stages_in;        /* backward */
   void *column, *moved;                   /* [S, A] on their way through a ring */
+  void *passing;                          /* [S][K] inputs of layers that no iteration keeps; NULL: all are kept */
   void *accumulator[AB_MAX_PARAMS];       /* scanned stage: [R, S, K, leaf] gradients */
   struct linen_intermediates intermediates; /* forward, where layers sow */
 };
@@ -78,7 +80,6 @@ ab_status linen_run_one_iteration(struct linen_pipeline *self, int t);
 ab_status linen_run_one_iteration_vjp(struct linen_pipeline *self, int t);
 /* Shared by the classes and the two passes: linen_pipeline.c. */
 ab_status linen_pipeline_lift(const struct linen_module *module, struct linen_scope *scope);
-ab_status linen_pipeline_take_residuals(struct linen_pipeline *self);
 ab_status linen_pipeline_accumulators(struct linen_pipeline *self, int t, int s);
 ab_status linen_pipeline_begin(struct linen_pipeline *self, const struct linen_scope *root);
 ab_status linen_take_loop_state(struct linen_pipeline *self);
@@ -91,6 +92,15 @@ ab_status linen_end_iteration(struct linen_pipeline *self, bool count);
 void linen_select_stage(const struct linen_pipeline *self, struct linen_scope *scope, int repeat, int stage);
 ab_status linen_observe_whole(const struct linen_pipeline *self, const char *name, enum ab_phase phase,
                               const void *data);
+/* linen_residuals.c: memory of all iterations, of one pass, of stage s in iteration t. */
+ab_status linen_pipeline_new_residuals(struct linen_pipeline *self);
+ab_status linen_pipeline_take_residuals(struct linen_pipeline *self);
+ab_status linen_take_layer_inputs(struct linen_pipeline *self);
+void linen_place_residuals(struct linen_pipeline *self, int t, int s);
+/* Residual bytes of stage s in the current iteration; of fetched weights that stay, under the name given. */
+void linen_count_residuals(const struct linen_pipeline *self, int s);
+ab_status linen_count_fetched(const struct linen_pipeline *self, const char *name, int repeat, int s);
+size_t linen_stage_weight_bytes(const struct linen_stack *stack);
 /* linen_pipeline_sow.c: before the loop and after linen_take_work, after the stages of an iteration have run, and after
  * the loop, when every layer's numbers are reported. */
 ab_status linen_sow_begin(struct linen_pipeline *self);

@@ -29,7 +29,7 @@ static void get_iteration_inputs(struct linen_pipeline *self, int t) {
   const struct ab_kernels *k = self->exec->kernels;
   for (int s = self->exec->mesh->stage_begin; s < self->exec->mesh->stage_end; s++) {
     const void *x = s == 0 ? first_stage_input(self, t) : linen_buffer_at(&self->state.shift, k, s, 0);
-    k->copy(self->cell[s].inputs, x, self->count);
+    k->copy(self->cell[s].iteration_input, x, self->count);
   }
 }
 
@@ -109,12 +109,18 @@ static ab_status observe_buffer(const struct linen_pipeline *self, int t, const 
   return ab_probe_observe(self->exec->probe, &id, &(struct ab_where){t, -1, -1, true}, &view);
 }
 
+/* From one stage's iteration_input to the next one's. */
+static size_t stage_stride(const struct linen_pipeline *self) {
+  const unsigned char *first = self->cell[0].iteration_input;
+  if (self->schedule.stages == 1) return 0;
+  return (size_t)((const unsigned char *)self->cell[1].iteration_input - first) / self->exec->kernels->element;
+}
+
 /* Large: only for who wants values. */
 static ab_status observe_loop(const struct linen_pipeline *self, int t) {
   const struct linen_loop_state *state = &self->state;
-  size_t stride = linen_stack_input_bytes(&self->layers) / self->exec->kernels->element * (size_t)self->layers.count;
   const struct named_buffer buffers[] = {
-      {"stages_in", linen_residuals_at(&self->inputs, t), 0, stride},
+      {"stages_in", self->cell[0].iteration_input, 0, stage_stride(self)},
       {"stages_out", self->stages_out.data, 0, 0},
       {"state_io", state->state_io.data, state->state_io.columns, 0},
       {"shift", state->shift.data, 0, 0},

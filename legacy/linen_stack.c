@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "mem.h"
+#include "observed.h"
 #include "sown.h"
 
 static ab_status scan_lift(const struct linen_module *module, struct linen_scope *scope) {
@@ -51,6 +52,7 @@ ab_status linen_stack_new(struct linen_stack *self, struct linen_module *parent,
       .kind = options->kind, .count = options->count, .leaves = block->param_count, .exec = exec};
   self->scan = (struct linen_axis){
       .axis = (int)config->param_scan_axis, .length = options->count, .index = LINEN_WHOLE, .name = options->name};
+  self->inputs = remat.inputs;
   AB_TRY(ab_layer_plan(&self->plan, block, exec->kernels, &dims, &remat));
   for (int p = 0; p < self->leaves; p++) self->leaf_count[p] = ab_param_count(&block->param[p], &dims);
   AB_TRY(linen_module_adopt(&self->base, &stack_class[options->kind], parent, options->name));
@@ -201,11 +203,15 @@ static const void *const *layer_params(const struct linen_stack *stack, const st
   return &weights->param[k * stack->leaves];
 }
 
+static void *input_of(const struct linen_stack *stack, const struct linen_cell *cell, int k) {
+  return k == 0 ? cell->input : nth(cell->inputs, linen_stack_input_bytes(stack), k - 1);
+}
+
 static struct ab_layer_call layer_call(const struct linen_stack *stack, const struct linen_weights *weights,
                                        const struct linen_cell *cell, int k) {
   struct ab_layer_call call = {.param = layer_params(stack, weights, k),
                                .dparam = &weights->dparam[k * stack->leaves],
-                               .x = nth(cell->inputs, linen_stack_input_bytes(stack), k),
+                               .x = input_of(stack, cell, k),
                                .positions = cell->positions,
                                .segment_ids = cell->segment_ids,
                                .saved = nth(cell->saved, linen_stack_saved_bytes(stack), k),
@@ -238,16 +244,42 @@ static ab_status layer_forward(void *ctx, int64_t i) {
   const struct linen_stack *stack = loop->stack;
   int k = (int)i;
   struct ab_layer_call call = layer_call(stack, loop->weights, loop->cell, k);
-  call.y = k + 1 < stack->count ? nth(loop->cell->inputs, linen_stack_input_bytes(stack), k + 1) : loop->cell->y;
+  call.y = k + 1 < stack->count ? input_of(stack, loop->cell, k + 1) : loop->cell->y;
   ab_layer_forward(&stack->plan, &call);
   if (loop->cell->sown) sow(loop, k, call.y);
+  return AB_OK;
+}
+
+/* The inputs of all layers, to the host or back. */
+static void move_inputs(const struct linen_stack *stack, const struct linen_cell *cell, bool out) {
+  const struct ab_kernels *kernels = stack->exec->kernels;
+  size_t count = stack->plan.tokens_count, bytes = (size_t)stack->count * count * kernels->element;
+  for (int k = 0; k < stack->count; k++) {
+    void *here = input_of(stack, cell, k), *there = nth(cell->host_inputs, linen_stack_input_bytes(stack), k);
+    kernels->copy(out ? there : here, out ? here : there, count);
+  }
+  if (cell->recorder)
+    ab_record_count(cell->recorder, out ? AB_COUNT_LAYER_INPUT_OUT : AB_COUNT_LAYER_INPUT_BACK, &cell->id, &cell->at,
+                    (int64_t)bytes);
+}
+
+/* The next layer's input once more. */
+static ab_status layer_replay(void *ctx, int64_t i) {
+  const struct layer_loop *loop = ctx;
+  int k = (int)i;
+  struct ab_layer_call call = layer_call(loop->stack, loop->weights, loop->cell, k);
+  call.y = input_of(loop->stack, loop->cell, k + 1);
+  ab_layer_replay(&loop->stack->plan, &call);
   return AB_OK;
 }
 
 void linen_stack_call(const struct linen_stack *stack, const struct linen_weights *weights,
                       const struct linen_cell *cell) {
   struct layer_loop loop = {stack, weights, cell};
+  if (cell->input != cell->iteration_input)
+    stack->exec->kernels->copy(cell->input, cell->iteration_input, stack->plan.tokens_count);
   (void)linen_scan_call(layer_forward, &loop, stack->count); /* a layer does not fail */
+  if (cell->host_inputs) move_inputs(stack, cell, true);
 }
 
 void linen_stack_layer_vjp(const struct linen_stack *stack, const struct linen_weights *weights,
@@ -268,5 +300,7 @@ static ab_status layer_backward(void *ctx, int64_t k) {
 void linen_stack_vjp(const struct linen_stack *stack, const struct linen_weights *weights,
                      const struct linen_cell *cell) {
   struct layer_loop loop = {stack, weights, cell};
+  if (cell->host_inputs) move_inputs(stack, cell, false);
+  if (stack->inputs == AB_INPUTS_RECOMPUTED) (void)linen_scan_call(layer_replay, &loop, stack->count - 1);
   (void)linen_scan_vjp(layer_backward, &loop, stack->count);
 }

@@ -20,6 +20,7 @@ struct linen_stack {
   struct linen_decoder_layer *layer; /* [count]; one when BARE or SCANNED */
   struct linen_axis scan;            /* SCANNED */
   struct ab_layer plan;              /* of every layer */
+  enum ab_inputs inputs;             /* what becomes of their inputs */
   size_t leaf_count[AB_MAX_PARAMS];  /* elements of each param of one layer */
   const struct ab_exec *exec;
 };
@@ -80,7 +81,10 @@ ab_status linen_stack_zero_cotangents(const struct linen_stack *stack, const str
 /* One call of the stack: what one stage does in one iteration. Bytes between layers: input_bytes, saved_bytes,
  * host_bytes. */
 struct linen_cell {
-  void *inputs;  /* [count][rows, L, E] decoder_layer_input of each; the first is given, the others are written */
+  void *iteration_input; /* [rows, L, E] the first layer's input, as given */
+  void *input;   /* what the first layer reads: the same, or its own copy */
+  void *inputs;  /* [count - 1][rows, L, E] decoder_layer_input of the others */
+  void *host_inputs; /* [count][rows, L, E] where the inputs of all go after forward; NULL: they stay */
   void *saved;   /* [count] saved values of every layer */
   void *host;    /* [count] what every layer keeps in host memory */
   void *y;       /* output */

@@ -92,13 +92,15 @@ ab_status linen_outer_layers_call(struct linen_outer_layers *self, const struct 
                                    .recorder = ab_probe_recorder(exec->probe, 0),
                                    .id = {.microbatch = -1, .layer = self->first},
                                    .at = {-1, -1, -1, false}};
-  AB_TRY(ab_arena_take(exec->arena, &self->cell.inputs, layers, linen_stack_input_bytes(&self->stack)));
+  AB_TRY(ab_arena_take(exec->arena, &self->cell.input, layers, linen_stack_input_bytes(&self->stack)));
+  self->cell.iteration_input = self->cell.input;
+  self->cell.inputs = (unsigned char *)self->cell.input + linen_stack_input_bytes(&self->stack);
   AB_TRY(ab_arena_take(exec->arena, &self->cell.saved, layers, linen_stack_saved_bytes(&self->stack)));
   AB_TRY(ab_arena_take(exec->arena, &self->cell.host, layers, linen_stack_host_bytes(&self->stack)));
   size_t mark = ab_arena_mark(exec->arena);
   AB_TRY(bind_outer(self, root));
   AB_TRY(ab_arena_take(exec->arena, &self->cell.work, 1, linen_stack_work_bytes(&self->stack)));
-  exec->kernels->copy(self->cell.inputs, x, self->stack.plan.tokens_count);
+  exec->kernels->copy(self->cell.input, x, self->stack.plan.tokens_count);
   AB_TRY(sow_begin(self, root));
   linen_stack_call(&self->stack, &self->weights, &self->cell);
   AB_TRY(count_layers(self));
