@@ -90,14 +90,15 @@ ab_status ab_check_sown(const struct ab_recording *recording, const struct ab_ca
 }
 
 /* What two engines of one schedule must have in common. */
-static bool must_agree(const char *name, bool fetches_too) {
-  return strcmp(name, AB_COUNT_EXECUTE) == 0 || strncmp(name, AB_COUNT_RECOMPUTE, strlen(AB_COUNT_RECOMPUTE)) == 0 ||
-         strncmp(name, "ring/", 5) == 0 || (fetches_too && strncmp(name, "gather/", 7) == 0);
+static bool must_agree(const char *name, bool fetches_too, bool recomputes_too) {
+  bool recompute = strncmp(name, AB_COUNT_RECOMPUTE, strlen(AB_COUNT_RECOMPUTE)) == 0;
+  return strcmp(name, AB_COUNT_EXECUTE) == 0 || strncmp(name, "ring/", 5) == 0 || (recomputes_too && recompute) ||
+         (fetches_too && strncmp(name, "gather/", 7) == 0);
 }
 
-enum { NAMES_MAX = 64 };
+enum { NAMES_MAX = 192 };
 
-/* The distinct counter names of a recording; there are a few dozen. */
+/* The distinct counter names of a recording; under custom policies there are many dozens. */
 static size_t names_of(const char *name[NAMES_MAX], const struct ab_recording *recording) {
   size_t names = 0;
   for (size_t i = 0; i < recording->counters && names < NAMES_MAX; i++) {
@@ -108,12 +109,13 @@ static size_t names_of(const char *name[NAMES_MAX], const struct ab_recording *r
   return names;
 }
 
-static ab_status check_half(const struct ab_recording *a, const struct ab_recording *b, bool fetches_too) {
+static ab_status check_half(const struct ab_recording *a, const struct ab_recording *b, bool fetches_too,
+                            bool recomputes_too) {
   const char *name[NAMES_MAX];
   size_t names = names_of(name, a);
   if (names == NAMES_MAX) return AB_FAIL(AB_EMISMATCH, "%s has %d or more kinds of counters", a->name, NAMES_MAX);
   for (size_t i = 0; i < names; i++) {
-    if (!must_agree(name[i], fetches_too)) continue;
+    if (!must_agree(name[i], fetches_too, recomputes_too)) continue;
     int64_t here = total(a, name[i], NULL), there = total(b, name[i], NULL);
     if (here != there)
       return AB_FAIL(AB_EMISMATCH, "counter '%s' is %lld in %s and %lld in %s", name[i], (long long)here, a->name,
@@ -122,8 +124,9 @@ static ab_status check_half(const struct ab_recording *a, const struct ab_record
   return AB_OK;
 }
 
-ab_status ab_check_same_counters(const struct ab_recording *a, const struct ab_recording *b, bool fetches_too) {
-  AB_TRY(check_half(a, b, fetches_too));
-  AB_TRY(check_half(b, a, fetches_too));
+ab_status ab_check_same_counters(const struct ab_recording *a, const struct ab_recording *b, bool fetches_too,
+                                 bool recomputes_too) {
+  AB_TRY(check_half(a, b, fetches_too, recomputes_too));
+  AB_TRY(check_half(b, a, fetches_too, recomputes_too));
   return AB_OK;
 }

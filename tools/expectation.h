@@ -26,6 +26,13 @@ ab_status ab_check_gathers(const struct ab_recording *recording, const struct ab
 size_t ab_expect_sown(const struct ab_case *c, enum ab_family family);
 /* As many in the recording, every step. AB_EMISMATCH. */
 ab_status ab_check_sown(const struct ab_recording *recording, const struct ab_case *c, enum ab_family family);
-/* The totals of execute, recompute and ring counters are the same in both, those of weight fetches with fetches_too.
- * AB_EMISMATCH names the first that differs. */
-ab_status ab_check_same_counters(const struct ab_recording *a, const struct ab_recording *b, bool fetches_too);
+/* What an engine keeps from forward to backward, moves to the host and back, and computes again, by name: every counter
+ * of observed.h under residual/, host/, offload/ and recompute/, over all steps. upstream_faithful=B13, B15 and B29 are
+ * known. AB_EMISMATCH names the first that is not what config and block table ask for. */
+ab_status ab_check_remat(const struct ab_recording *recording, const struct ab_case *c, const struct ab_route *route);
+/* Whether upstream_faithful=B15 lets the engines compute different tensors again. */
+bool ab_remat_differs(const struct ab_config *config);
+/* The totals of execute, recompute and ring counters are the same in both, those of weight fetches and of
+ * recomputed operators where asked for. AB_EMISMATCH names the first that differs. */
+ab_status ab_check_same_counters(const struct ab_recording *a, const struct ab_recording *b, bool fetches_too,
+                                 bool recomputes_too);

@@ -58,20 +58,20 @@ static enum ab_pair pair_of(const struct ab_route *a, const struct ab_route *b) 
 }
 
 /* What two sides that need not agree bit for bit have in common and both keep the values of. */
-static unsigned common_quantities(enum ab_pair pair, bool engine) {
+static unsigned common_quantities(enum ab_pair pair, const struct ab_case *c) {
   unsigned kept = 1u << AB_Q_METRIC | 1u << AB_Q_WEIGHT_GRADIENT;
-  if (engine) kept |= 1u << AB_Q_OUTPUT | 1u << AB_Q_INPUT_GRADIENT;
-  return pair == AB_PAIR_SAME ? AB_Q_ALL : kept;
+  if (ab_bundle_is_engine(c->bundle)) kept |= 1u << AB_Q_OUTPUT | 1u << AB_Q_INPUT_GRADIENT;
+  if (pair == AB_PAIR_SAME) kept = AB_Q_ALL;
+  return ab_remat_differs(c->config) ? kept & ~(1u << AB_Q_RECOMPUTE) : kept;
 }
 
 static ab_status judge_pair(struct ab_judgement *j, const struct ab_side_result *a, const struct ab_side_result *b,
                             enum ab_pair pair, const struct ab_expected *expected, struct ab_own_distance *own) {
   struct pair_values sides = {{a, b}};
-  bool engine = ab_bundle_is_engine(j->opened.bundle);
   struct ab_comparison c = {.a = a->recording,
                             .b = b->recording,
                             .pair = pair,
-                            .quantities = common_quantities(pair, engine),
+                            .quantities = common_quantities(pair, &j->opened),
                             .partial = pair == AB_PAIR_MIXED,
                             .retyped = pair == AB_PAIR_MIXED,
                             .expected = *expected,
@@ -170,6 +170,9 @@ static ab_status note_mode(struct ab_judgement *j) {
                            "MaxText does", meant ? " and is judged by the bundle's *_sequential numbers" : "");
 }
 
+/* The oracle has no iterations. */
+static bool counts_remat(const struct ab_route *route) { return route->family == AB_FAMILY_LINEN; }
+
 /* Counters, from the config alone, and between the engines. */
 static void judge_counts(struct ab_judgement *j) {
   const struct ab_recording *a = j->side[AB_SIDE_A].recording, *b = j->side[AB_SIDE_B].recording;
@@ -178,12 +181,14 @@ static void judge_counts(struct ab_judgement *j) {
   if (!b_oracle) check(j, ab_check_executions(b, &j->opened));
   if (!a_oracle) check(j, ab_check_gathers(a, &j->opened, j->a->family));
   if (!b_oracle) check(j, ab_check_gathers(b, &j->opened, j->b->family));
+  if (counts_remat(j->a)) check(j, ab_check_remat(a, &j->opened, j->a));
+  if (counts_remat(j->b)) check(j, ab_check_remat(b, &j->opened, j->b));
   if (j->a->arithmetic != AB_ARITHMETIC_EXACT) {
     check(j, ab_check_sown(a, &j->opened, j->a->family));
     check(j, ab_check_sown(b, &j->opened, j->b->family));
   }
   bool fetches_too = j->a->family == j->b->family || !j->opened.config->pipeline_fsdp_ag_per_repeat;
-  if (!a_oracle && !b_oracle) check(j, ab_check_same_counters(a, b, fetches_too));
+  if (!a_oracle && !b_oracle) check(j, ab_check_same_counters(a, b, fetches_too, !ab_remat_differs(j->opened.config)));
   const struct ab_recorded *first;
   const struct ab_recording *both[] = {a, b};
   for (int i = 0; i < 2; i++) {
