@@ -2,11 +2,15 @@
 import concurrent.futures
 import os
 import random
+import pathlib
+import shlex
 import subprocess
 import sys
+import tempfile
 
 import corpus
 
+THREADS = 4
 ROUTES = ('linen', 'nnx', 'linen+nnx-pipeline')
 POLICIES = (
     'none', 'full', 'minimal', 'minimal_offloaded', 'minimal_with_context', 'minimal_flash',
@@ -56,31 +60,42 @@ def training(draw):
 
 
 def command(binary, seed, number):
-    """The command of a run and its threads: they follow from seed and number alone."""
+    """The command of a run and the threads of its sides: they follow from seed and number alone."""
     draw = random.Random(f'{seed}/{number}')
     keys = {**pipeline(draw), **sizes(draw), **training(draw)}
     if keys['scan_pipeline_iterations'] == 'false' and keys['pipeline_fsdp_ag_per_repeat'] == 'true':
         keys['scan_pipeline_iterations'] = 'true'
     a, b = draw.choice(ROUTES), draw.choice(ROUTES)
     return [str(binary), 'configs/base.yml', *(f'{k}={v}' for k, v in keys.items()), '--a', a, '--b', b,
-            '--allow-same', '--a-bin', str(binary), '--b-bin', str(binary)], draw.randint(1, 4)
+            '--allow-same'], [draw.randint(1, THREADS) for _ in 'ab']
 
 
-def run_one(binary, seed, number):
+def with_threads(binary, folder):
+    """A program per thread count that runs the binary: each side gets threads of its own."""
+    for threads in range(1, THREADS + 1):
+        path = pathlib.Path(folder) / f'threads-{threads}'
+        path.write_text(f'#!/bin/sh\nOMP_NUM_THREADS={threads} exec {shlex.quote(str(binary))} "$@"\n')
+        path.chmod(0o755)
+
+
+def run_one(binary, folder, seed, number):
     """'' or what went wrong."""
     arguments, threads = command(binary, seed, number)
+    for side, count in zip('ab', threads):
+        arguments += [f'--{side}-bin', f'{folder}/threads-{count}']
     done = subprocess.run(arguments, capture_output=True, text=True, cwd=corpus.ROOT, check=False,
-                          env=dict(os.environ, OMP_NUM_THREADS=str(threads)))
+                          env=dict(os.environ, TMPDIR=folder))
     if done.returncode == 0:
         return ''
-    return f'run {number}, exit {done.returncode}, OMP_NUM_THREADS={threads}: {" ".join(arguments)}\n' \
+    return f'run {number}, exit {done.returncode}, threads {threads}: {" ".join(arguments)}\n' \
            f'{done.stdout[-1500:]}{done.stderr[-500:]}'
 
 
 def run(binary, count, seed, first, jobs):
     alarms = 0
-    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        runs = pool.map(lambda n: run_one(binary, seed, n), range(first, first + count))
+    with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        with_threads(binary, folder)
+        runs = pool.map(lambda n: run_one(binary, folder, seed, n), range(first, first + count))
         for done, problem in enumerate(runs, 1):
             alarms += bool(problem)
             if problem:

@@ -114,6 +114,24 @@ class Fault:
         """What the patch changes, as paths in the repository."""
         return re.findall(r'^\+\+\+ b/(\S+)', self.patch.read_text(), re.M)
 
+    def hunks(self):
+        """(path, the lines that a hunk finds there) of all hunks."""
+        path, block = None, None
+        for line in self.patch.read_text().splitlines(keepends=True):
+            if line.startswith('+++ b/'):
+                path, block = line[6:].strip(), None
+            elif line.startswith('@@'):
+                if block:
+                    yield path, block
+                block = ''
+            elif block is not None and line.startswith((' ', '-')) and not line.startswith('--- '):
+                block += line[1:]
+            elif line.startswith('--- ') and block:
+                yield path, block
+                block = None
+        if block:
+            yield path, block
+
     def apply(self, tree, dry=False):
         """Applies the patch to a tree, or tries to; the sentence of a failure, or ''."""
         command = ['patch', '-p1', '--fuzz=0', '--force', '--no-backup-if-mismatch', '-d', str(tree), '-i',

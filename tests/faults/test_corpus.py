@@ -108,6 +108,8 @@ def well_formed(folder):
     check(fault.files(), f'{fault.patch} changes nothing')
     for path in fault.files():
         check((corpus.ROOT / path).is_file(), f'{fault.patch} changes {path}, which is not in the repository')
+    for path, block in fault.hunks():
+        check((corpus.ROOT / path).read_text().count(block) == 1, f'{fault.patch}: {path} has not one place for {block!r}')
     problem = fault.apply(corpus.ROOT, dry=True)
     check(not problem, problem)
 
