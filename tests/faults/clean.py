@@ -84,7 +84,7 @@ def run_one(binary, folder, seed, number):
     for side, count in zip('ab', threads):
         arguments += [f'--{side}-bin', f'{folder}/threads-{count}']
     done = subprocess.run(arguments, capture_output=True, text=True, cwd=corpus.ROOT, check=False,
-                          env=dict(os.environ, TMPDIR=folder))
+                          env=dict(os.environ, TMPDIR=folder, OMP_WAIT_POLICY='passive'))
     if done.returncode == 0:
         return ''
     return f'run {number}, exit {done.returncode}, threads {threads}: {" ".join(arguments)}\n' \
