@@ -1,6 +1,9 @@
 #!/usr/bin/env python3
 """Every fault of the corpus is well formed, and its patch applies to the tree as it is; as TAP. Builds nothing."""
+import array
+import json
 import pathlib
+import struct
 import sys
 import tempfile
 
@@ -98,6 +101,29 @@ def the_loose_bar_is_that_of_numpy():
     check(not loose.close(nan, nan, 1, 1) and not loose.close(nan, 0, 1, 1), 'NaN is close to something')
 
 
+def dump(folder, name, values, loss, tensor='w'):
+    """What ab_compare --dump writes, as far as the loose bar reads it."""
+    path = pathlib.Path(folder) / name
+    path.mkdir()
+    data = array.array('f', values).tobytes()
+    header = json.dumps({tensor: {'dtype': 'F32', 'shape': [len(values)], 'data_offsets': [0, len(data)]}}).encode()
+    (path / 'grads.safetensors').write_bytes(struct.pack('<Q', len(header)) + header + data)
+    (path / 'expected.json').write_text(json.dumps({'steps': [{'loss': {'value': loss}}]}))
+    return path
+
+
+def the_loose_bar_reads_dumps():
+    with tempfile.TemporaryDirectory() as folder:
+        clean_side = dump(folder, 'clean', [1.0, -2.0, 0.1], 5.0)
+        for name, values, loss, tensor, passes in (
+                ('same', [1.0, -2.0, 0.1], 5.0, 'w', True), ('near', [1.29, -2.0, 0.0], 5.05, 'w', True),
+                ('far', [1.31, -2.0, 0.1], 5.0, 'w', False), ('loss', [1.0, -2.0, 0.1], 5.07, 'w', False),
+                ('name', [1.0, -2.0, 0.1], 5.0, 'v', False), ('nan', [1.0, -2.0, float('nan')], 5.0, 'w', False),
+                ('short', [1.0, -2.0], 5.0, 'w', False)):
+            found = loose.passes(dump(folder, name, values, loss, tensor), clean_side)
+            check(found == passes, f'{name}: {found}, expected {passes}')
+
+
 def clean_commands_follow_from_their_numbers():
     check(clean.command('x', 1, 7) == clean.command('x', 1, 7), 'one number, two commands')
     check(clean.command('x', 1, 7) != clean.command('x', 1, 8), 'two numbers, one command')
@@ -118,7 +144,7 @@ def main():
     tests = [(f.__name__.replace('_', ' '), f, ()) for f in (
         the_reader_rejects_what_is_malformed, a_patch_that_does_not_apply_is_refused,
         a_report_is_judged_by_code_place_and_explanation, the_loose_bar_is_that_of_numpy,
-        clean_commands_follow_from_their_numbers)]
+        the_loose_bar_reads_dumps, clean_commands_follow_from_their_numbers)]
     tests += [(f'{f.parent.name}/{f.name}', well_formed, (f,)) for f in corpus.folders()]
     failed = 0
     print(f'1..{len(tests)}')
