@@ -135,7 +135,8 @@ def well_formed(folder):
     for path in fault.files():
         check((corpus.ROOT / path).is_file(), f'{fault.patch} changes {path}, which is not in the repository')
     for path, block in fault.hunks():
-        check((corpus.ROOT / path).read_text().count(block) == 1, f'{fault.patch}: {path} has not one place for {block!r}')
+        places = (corpus.ROOT / path).read_text().count(block)
+        check(places == 1, f'{fault.patch}: {path} has {places} places for {block!r}, expected 1')
     problem = fault.apply(corpus.ROOT, dry=True)
     check(not problem, problem)
 
