@@ -1,5 +1,7 @@
 #include "circular_pipeline.h"
 
+#include "observed.h"
+#include "residuals.h"
 #include "upstream.h"
 
 static ab_status create_circular(struct nnx_pipeline *p, const struct ab_config *config) {
@@ -37,11 +39,18 @@ ab_status nnx_scan_window_pullback(struct nnx_run *run, int first, int length) {
   return nnx_scan_pullback(&window_body, &scan, length, run->pipeline->exec.book);
 }
 
+/* A window's buffer is handed to the next one as w_curr; a window that is not rematerialised keeps it too. */
+static ab_status count_window(const struct nnx_pipeline *p, int k) {
+  AB_TRY(nnx_count_weights(p, AB_COUNT_W_CURR, k));
+  return p->remat.remat_windows ? AB_OK : nnx_count_weights(p, AB_COUNT_W_NEXT, k);
+}
+
 /* Prefetch and iterations of window k; upstream's stage function. */
 static ab_status run_window(void *ctx, int k) {
   struct nnx_run *run = ctx;
   int microbatches = run->pipeline->schedule.num_microbatches;
   nnx_bsw_all_gather(run, k);
+  AB_TRY(count_window(run->pipeline, k));
   nnx_bsw_slide(run, k);
   return nnx_scan_window(run, k * microbatches, microbatches);
 }

@@ -30,7 +30,7 @@ static ab_status plan_stack(struct nnx_decoder *d) {
   size_t forward = ab_layer_forward_events(&d->plan), backward = ab_layer_backward_events(&d->plan);
   size_t values = d->plan.work_count + d->plan.saved_count + 4 * d->plan.tokens_count;
   if (d->stack.count == 0) return AB_OK;
-  AB_TRY(ab_arena_take_zeroed(d->exec.book, &d->residual.saved, (size_t)d->stack.count, sizeof(void *)));
+  AB_TRY(nnx_stack_residual_new(&d->residual, d->exec.book, &d->stack));
   return ab_probe_reserve(d->exec.probe, (forward > backward ? forward : backward) + 1,
                           2 * values * d->exec.kernels->element);
 }

@@ -33,8 +33,7 @@ static ab_status take_iteration(struct nnx_pipeline *p, struct nnx_iteration *it
   size_t stages = (size_t)p->schedule.num_stages;
   struct ab_arena *book = p->exec.book;
   AB_TRY(ab_arena_take_zeroed(book, &iteration->cell, stages, sizeof *iteration->cell));
-  for (size_t s = 0; s < stages; s++)
-    AB_TRY(ab_arena_take_zeroed(book, &iteration->cell[s].saved, (size_t)p->stack.count, sizeof(void *)));
+  for (size_t s = 0; s < stages; s++) AB_TRY(nnx_stack_residual_new(&iteration->cell[s], book, &p->stack));
   return AB_OK;
 }
 
@@ -50,7 +49,8 @@ static ab_status take_bookkeeping(struct nnx_pipeline *p) {
 static ab_status reserve_probe(const struct nnx_pipeline *p) {
   size_t forward = ab_layer_forward_events(&p->plan), backward = ab_layer_backward_events(&p->plan);
   size_t events = (size_t)p->stack.count * (forward > backward ? forward : backward) + 1;
-  size_t values = (p->plan.work_count + p->plan.saved_count + 4 * p->plan.tokens_count) * (size_t)p->stack.count;
+  size_t layer = p->plan.work_count + p->plan.saved_count + p->plan.offloaded_count + 4 * p->plan.tokens_count;
+  size_t values = layer * (size_t)p->stack.count;
   return ab_probe_reserve(p->exec.probe, events, 2 * values * p->exec.kernels->element);
 }
 
@@ -86,6 +86,7 @@ ab_status nnx_pipeline_new(struct nnx_pipeline **out, struct nnx_node **module, 
   p->exec = *exec;
   describe(p, config, block);
   AB_TRY(nnx_get_pipeline_remat_policy(&p->remat, block, config));
+  p->stack.inputs = p->remat.layer.inputs;
   AB_TRY(ab_layer_plan(&p->plan, block, exec->kernels, &p->stack.dims, &p->remat.layer));
   p->tokens = p->plan.tokens_count;
   AB_TRY(take_bookkeeping(p));
@@ -112,7 +113,8 @@ static ab_status split_layers(struct nnx_run *run, const struct nnx_node *module
   return nnx_state_of(&run->dparams, book, run->graphdef, layers, NNX_PARAM);
 }
 
-/* What a scan stacks over its iterations comes as one block; an unrolled loop takes it piece by piece. */
+/* What a scan stacks over its iterations comes as one block; an unrolled loop takes it piece by piece. Where the host
+ * has the inputs of all layers, one iteration's are enough. */
 static ab_status take_step_memory(struct nnx_pipeline *p) {
   const struct nnx_schedule *schedule = &p->schedule;
   size_t iteration = (size_t)schedule->num_stages * p->tokens, element = p->exec.kernels->element;
@@ -120,10 +122,11 @@ static ab_status take_step_memory(struct nnx_pipeline *p) {
   AB_TRY(nnx_pipeline_take_buffers(p));
   for (int s = p->exec.mesh->stage_begin; s < p->exec.mesh->stage_end; s++)
     AB_TRY(nnx_stack_work_take(&p->work[s], p->exec.arena, &p->stack, &p->plan));
-  if (!p->scan_iterations) return AB_OK;
-  AB_TRY(ab_arena_take(p->exec.arena, &stacked, (size_t)schedule->iterations * iteration, element));
+  bool shared = p->stack.inputs == AB_INPUTS_OFFLOADED;
+  if (!p->scan_iterations && !shared) return AB_OK;
+  AB_TRY(ab_arena_take(p->exec.arena, &stacked, (shared ? 1 : (size_t)schedule->iterations) * iteration, element));
   for (int t = 0; t < schedule->iterations; t++)
-    p->iteration[t].iteration_input = (void *)((uintptr_t)stacked + (size_t)t * iteration * element);
+    p->iteration[t].iteration_input = (void *)((uintptr_t)stacked + (shared ? 0 : (size_t)t) * iteration * element);
   return AB_OK;
 }
 

@@ -57,6 +57,7 @@ struct nnx_pipeline {
   struct nnx_circular *circular; /* NULL in NNXPipeline */
   nnx_weight_buffer *gathered;   /* [R] of each repeat, when all are fetched once, or of each window */
   bool misplaced;                /* upstream_faithful=B7, when all are fetched once */
+  bool keeps_cell_weights;       /* what every cell fetches is a residual of it */
   struct ab_exec exec;
   struct nnx_schedule schedule;
   struct nnx_remat_policy remat;

@@ -1,5 +1,6 @@
 #include "observed.h"
 #include "pipeline.h"
+#include "residuals.h"
 
 /* One iteration: gather, merge, run all stages, scatter. NNXPipeline: run_one_iteration,
  * get_current_repeat_from_stages. */
@@ -107,11 +108,12 @@ static void *stage_row(const struct nnx_pipeline *p, const void *buffer, int s) 
   return (void *)((uintptr_t)buffer + (size_t)s * p->tokens * p->exec.kernels->element);
 }
 
-static void count_cell(const struct nnx_stage_run *stage) {
+static void count_cell(const struct nnx_pipeline *p, const struct nnx_stage_run *stage) {
   struct ab_identity id = {.microbatch = stage->call.microbatch, .layer = stage->call.first_layer};
   if (stage->ids.bubble) id.microbatch = id.layer = -1;
   ab_record_count(stage->call.recorder, stage->ids.bubble ? AB_COUNT_BUBBLE : AB_COUNT_EXECUTE, &id, &stage->call.at,
                   1);
+  nnx_count_residuals(p, stage->call.recorder, &id, &stage->call.at);
 }
 
 /* A skipped bubble leaves zeros, so that the loop state stays defined. */
@@ -121,7 +123,7 @@ static void forward_stage(void *ctx, int s) {
   const struct nnx_stage_run *stage = &run->stage[s];
   void *y = stage_row(p, p->outputs, s);
   const void *x = stage_row(p, p->iteration[stage->call.at.iteration].iteration_input, s);
-  count_cell(stage);
+  count_cell(p, stage);
   if (!stage->module) p->exec.kernels->zero(y, p->tokens);
   for (int k = 0; stage->module && k < p->stack.count; k++) nnx_stack_layer(&stage->call, k, y, x);
 }
@@ -147,7 +149,7 @@ static ab_status run_one_iteration(void *ctx, int t) {
   struct nnx_run *run = ctx;
   struct nnx_pipeline *p = run->pipeline;
   void **stages_in = &p->iteration[t].iteration_input;
-  if (!p->scan_iterations)
+  if (!p->scan_iterations && p->stack.inputs != AB_INPUTS_OFFLOADED)
     AB_TRY(ab_arena_take(p->exec.arena, stages_in, (size_t)p->schedule.num_stages * p->tokens,
                          p->exec.kernels->element));
   nnx_get_iteration_inputs(p, t, *stages_in);

@@ -40,7 +40,9 @@ ab_status nnx_get_pipeline_remat_policy(struct nnx_remat_policy *out, const stru
                                         const struct ab_config *config) {
   out->remat_iterations = config->set_remat_policy_on_pipeline_iterations;
   out->remat_windows = out->remat_iterations || !ab_faithful(config, AB_DEFECT_B13);
-  return ab_remat_pipeline(&out->layer, block, config);
+  struct ab_config seen = *config;
+  if (ab_faithful(config, AB_DEFECT_B15)) seen.set_remat_policy_on_layers_per_stage = false;
+  return ab_remat_pipeline(&out->layer, block, &seen);
 }
 
 enum { KEY_WORDS = 2, DROPOUT_STREAM = 1 }; /* streams params, dropout, aqt: fold_in(base, 0 / 1 / 2) */

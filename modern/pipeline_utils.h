@@ -27,12 +27,13 @@ int nnx_clamp_repeat(const struct nnx_schedule *schedule, int repeat);
 /* Column of circ_storage that iteration t writes. layers/pipeline.py: get_new_loop_state. */
 int nnx_circ_write_index(const struct nnx_schedule *schedule, int t);
 
-/* layers/pipeline.py: get_pipeline_remat_policy. Without remat_iterations all is residual, weights included. The
+/* layers/pipeline.py: get_pipeline_remat_policy. Without remat_iterations fetched weights are residuals. The
  * circular pipeline's iterations are always rematerialised, and its windows too, with upstream_faithful=B13 only as
- * set_remat_policy_on_pipeline_iterations says: without remat_windows prefetched weights are residuals. */
+ * set_remat_policy_on_pipeline_iterations says: without remat_windows prefetched weights are residuals.
+ * upstream_faithful=B15: set_remat_policy_on_layers_per_stage says nothing. */
 struct nnx_remat_policy {
   bool remat_iterations, remat_windows;
-  struct ab_remat layer; /* of each layer */
+  struct ab_remat layer; /* of each layer; without remat_iterations a checkpoint of its own, or all is residual */
 };
 ab_status nnx_get_pipeline_remat_policy(struct nnx_remat_policy *out, const struct ab_block *block,
                                         const struct ab_config *config);

@@ -1,6 +1,8 @@
 #include <string.h>
 
+#include "observed.h"
 #include "pipeline.h"
+#include "residuals.h"
 #include "upstream.h"
 
 /* Weights through the gather door, and the two ways of NNXPipeline to fetch them: for every cell as it comes, or all of
@@ -51,9 +53,11 @@ int nnx_repeat_of_cell(const struct nnx_pipeline *p, int t, int s) {
   return nnx_clamp_repeat(&p->schedule, nnx_get_microbatch_and_repeat_ids(&p->schedule, t, s).repeat);
 }
 
-/* Without remat what the door returned to every cell is a residual; with it one buffer serves all iterations. */
+/* Without remat what the door returned to every cell is a residual; with it one buffer serves all iterations. One
+ * repeat selects nothing: its weights are the parameters. */
 static ab_status create_cells(struct nnx_pipeline *p, const struct ab_config *config) {
   (void)config;
+  p->keeps_cell_weights = !p->remat.remat_iterations && p->schedule.num_repeats > 1;
   for (int t = 0; t < p->schedule.iterations; t++) {
     if (t > 0 && p->remat.remat_iterations) p->iteration[t].weights = p->iteration[0].weights;
     else AB_TRY(nnx_take_weight_buffers(p, &p->iteration[t].weights, 1));
@@ -108,9 +112,11 @@ static void reshard_misplaced(const struct nnx_pipeline *p) {
 /* NNXPipeline.all_gather_over_fsdp. */
 static ab_status all_gather_and_scan(struct nnx_run *run) {
   const struct nnx_pipeline *p = run->pipeline;
-  for (int repeat = 0; repeat < p->schedule.num_repeats; repeat++)
+  for (int repeat = 0; repeat < p->schedule.num_repeats; repeat++) {
     for (int s = p->exec.mesh->stage_begin; s < p->exec.mesh->stage_end; s++)
       nnx_all_gather_stage(p->gathered[repeat], run, repeat, s);
+    AB_TRY(nnx_count_weights(p, AB_COUNT_WEIGHTS, repeat));
+  }
   reshard_misplaced(p);
   return scan_iterations(run);
 }

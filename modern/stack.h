@@ -24,6 +24,7 @@ struct nnx_stack {
   const struct ab_block *block;
   struct ab_layer_dims dims;
   enum ab_dtype dtype;
+  enum ab_inputs inputs; /* of its layers: remat.h */
 };
 
 /* One layer's parameters, read from merged modules. Where a slice of a stacked layout is not contiguous, param and
@@ -53,18 +54,22 @@ void nnx_accumulate_at(struct nnx_layer_binding *layer, const struct nnx_stack *
 void nnx_place(const struct nnx_layer_binding *layer, const struct nnx_stack *stack, const void *base,
                const struct ab_kernels *kernels);
 
-/* Memory for one run at a time: work of one layer, strided weights brought together, two cotangents between layers. */
+/* Memory for one run at a time: work of one layer, strided weights brought together, two cotangents between layers, and
+ * inputs of layers that backward fetches from the host or computes again. */
 struct nnx_stack_work {
-  void *work, *weights, *cotangent[2];
+  void *work, *weights, *cotangent[2], *layer_input;
 };
 ab_status nnx_stack_work_take(struct nnx_stack_work *out, struct ab_arena *arena, const struct nnx_stack *stack,
                               const struct ab_layer *plan);
 
-/* Residuals: the inputs of layers 1 .. count-1 (decoder_layer_input) and what the plan saves of each layer. */
+/* Residuals on the device: inputs of layers (decoder_layer_input) and what the plan saves of each layer. On the host,
+ * which is a buffer of its own that kernels only copy to and from: what a policy offloads of both. */
 struct nnx_stack_residual {
   void *layer_input, **saved;
+  void *host_input, **offloaded;
 };
-/* saved[count] is the caller's; the tensors come from arena. */
+/* Room for the tensors of every layer, in book. */
+ab_status nnx_stack_residual_new(struct nnx_stack_residual *out, struct ab_arena *book, const struct nnx_stack *stack);
 ab_status nnx_stack_residual_take(struct nnx_stack_residual *out, struct ab_arena *arena,
                                   const struct nnx_stack *stack, const struct ab_layer *plan);
 
@@ -84,7 +89,11 @@ struct nnx_stack_call {
   struct ab_where at;
   nnx_sown_target *sown; /* [count]; NULL: layers do not sow */
 };
+/* Where the input of layer i is while the layer runs; NULL: it is x itself. */
+void *nnx_stack_input(const struct nnx_stack_call *call, int i);
+/* A place within a buffer of the stack's dtype. */
+void *nnx_stack_step(const struct nnx_stack *stack, const void *base, size_t elements);
 /* Layer i of y = stack(x): x and y are those of the whole stack. Called in order. Neither allocates nor fails. */
 void nnx_stack_layer(const struct nnx_stack_call *call, int i, void *y, const void *x);
-/* Layer i of the pullback, called in falling order; x as in forward. */
+/* Layer i of the pullback, called in falling order; x as in forward, not read where the host has it. */
 void nnx_stack_layer_pullback(const struct nnx_stack_call *call, int i, void *dx, const void *dy, const void *x);

@@ -1,15 +1,12 @@
+#include "observed.h"
 #include "stack.h"
-
-static void *step(const struct nnx_stack *stack, const void *base, size_t elements) {
-  return (void *)((uintptr_t)base + elements * ab_dtype_size(stack->dtype));
-}
 
 /* Calls fn for every parameter of the layer with its place in a contiguous layout at base. */
 static void each_param(const struct nnx_stack *stack, const void *base, void (*fn)(void *ctx, int j, void *place),
                        void *ctx) {
   size_t offset = 0;
   for (int j = 0; j < stack->block->param_count; j++) {
-    fn(ctx, j, step(stack, base, offset));
+    fn(ctx, j, nnx_stack_step(stack, base, offset));
     offset += ab_param_count(&stack->block->param[j], &stack->dims);
   }
 }
@@ -58,46 +55,20 @@ static void fetch_param(void *ctx, int j, void *place) {
   t->layer->param[j] = place;
 }
 
-ab_status nnx_stack_work_take(struct nnx_stack_work *out, struct ab_arena *arena, const struct nnx_stack *stack,
-                              const struct ab_layer *plan) {
-  size_t element = ab_dtype_size(stack->dtype);
-  *out = (struct nnx_stack_work){0};
-  if (plan->work_count) AB_TRY(ab_arena_take(arena, &out->work, plan->work_count, element));
-  if (nnx_stack_strided(stack)) AB_TRY(ab_arena_take(arena, &out->weights, nnx_stack_elements(stack), element));
-  for (int i = 0; i < 2 && stack->count > 1; i++)
-    AB_TRY(ab_arena_take(arena, &out->cotangent[i], plan->tokens_count, element));
-  return AB_OK;
-}
-
-ab_status nnx_stack_residual_take(struct nnx_stack_residual *out, struct ab_arena *arena,
-                                  const struct nnx_stack *stack, const struct ab_layer *plan) {
-  size_t element = ab_dtype_size(stack->dtype);
-  for (int i = 0; i < stack->count; i++) {
-    out->saved[i] = NULL;
-    size_t kept = plan->saved_count + plan->offloaded_count;
-    if (kept) AB_TRY(ab_arena_take(arena, &out->saved[i], kept, element));
-  }
-  if (stack->count == 1) return AB_OK;
-  return ab_arena_take(arena, &out->layer_input, (size_t)(stack->count - 1) * plan->tokens_count, element);
-}
-
-static void *layer_input(const struct nnx_stack_call *call, int i) {
-  return step(call->stack, call->residual->layer_input, (size_t)(i - 1) * call->plan->tokens_count);
-}
-
 static struct ab_layer_call layer_call(const struct nnx_stack_call *call, int i, const void *x) {
   struct nnx_layer_binding *layer = &call->layer[i];
+  const void *input = nnx_stack_input(call, i);
   if (call->work->weights) {
     struct transfer transfer = {.layer = layer, .kernels = call->plan->kernels};
     each_param(call->stack, call->work->weights, fetch_param, &transfer);
   }
   return (struct ab_layer_call){.param = layer->param,
                                 .dparam = layer->dparam,
-                                .x = i == 0 ? x : layer_input(call, i),
+                                .x = input ? input : x,
                                 .positions = call->positions,
                                 .segment_ids = call->segment_ids,
                                 .saved = call->residual->saved[i],
-                                .offloaded = step(call->stack, call->residual->saved[i], call->plan->saved_count),
+                                .offloaded = call->residual->offloaded[i],
                                 .work = call->work->work,
                                 .recorder = call->recorder,
                                 .id = {.microbatch = call->microbatch, .layer = call->first_layer + i},
@@ -110,16 +81,55 @@ static void sow(const struct nnx_stack_call *call, int i, const void *y) {
                                   call->plan->tokens_count);
 }
 
+static void *host_input(const struct nnx_stack_call *call, int i) {
+  return nnx_stack_step(call->stack, call->residual->host_input, (size_t)i * call->plan->tokens_count);
+}
+
+static void count_transfer(const struct nnx_stack_call *call, int i, const char *name) {
+  struct ab_identity id = {.microbatch = call->microbatch, .layer = call->first_layer + i};
+  size_t bytes = call->plan->tokens_count * call->plan->kernels->element;
+  ab_record_count(call->recorder, name, &id, &call->at, (int64_t)bytes);
+}
+
+/* A second copy of the stack's input, where layer 0 has a place of its own; and the host's. */
+static void keep_input(const struct nnx_stack_call *call, int i, const void *x) {
+  const struct ab_kernels *k = call->plan->kernels;
+  void *input = nnx_stack_input(call, i);
+  if (i == 0 && input) k->copy(input, x, call->plan->tokens_count);
+  if (call->stack->inputs != AB_INPUTS_OFFLOADED) return;
+  k->copy(host_input(call, i), input, call->plan->tokens_count);
+  count_transfer(call, i, AB_COUNT_LAYER_INPUT_OUT);
+}
+
 void nnx_stack_layer(const struct nnx_stack_call *call, int i, void *y, const void *x) {
   struct ab_layer_call layer = layer_call(call, i, x);
-  layer.y = i == call->stack->count - 1 ? y : layer_input(call, i + 1);
+  keep_input(call, i, x);
+  layer.y = i == call->stack->count - 1 ? y : nnx_stack_input(call, i + 1);
   ab_layer_forward(call->plan, &layer);
   if (call->sown) sow(call, i, layer.y);
 }
 
+static void fetch_input(const struct nnx_stack_call *call, int i) {
+  if (call->stack->inputs != AB_INPUTS_OFFLOADED) return;
+  call->plan->kernels->copy(nnx_stack_input(call, i), host_input(call, i), call->plan->tokens_count);
+  count_transfer(call, i, AB_COUNT_LAYER_INPUT_BACK);
+}
+
+/* The inputs of all layers but the first, once more. */
+static void replay(const struct nnx_stack_call *call, const void *x) {
+  for (int i = 0; i < call->stack->count - 1; i++) {
+    struct ab_layer_call layer = layer_call(call, i, x);
+    layer.y = nnx_stack_input(call, i + 1);
+    ab_layer_replay(call->plan, &layer);
+  }
+}
+
 void nnx_stack_layer_pullback(const struct nnx_stack_call *call, int i, void *dx, const void *dy, const void *x) {
+  bool last = i == call->stack->count - 1;
+  if (last && call->stack->inputs == AB_INPUTS_RECOMPUTED) replay(call, x);
+  fetch_input(call, i);
   struct ab_layer_call layer = layer_call(call, i, x);
-  layer.dy = i == call->stack->count - 1 ? dy : call->work->cotangent[(i + 1) % 2];
+  layer.dy = last ? dy : call->work->cotangent[(i + 1) % 2];
   layer.dx = i == 0 ? dx : call->work->cotangent[i % 2];
   ab_layer_backward(call->plan, &layer);
 }
