@@ -170,9 +170,6 @@ static ab_status note_mode(struct ab_judgement *j) {
                            "MaxText does", meant ? " and is judged by the bundle's *_sequential numbers" : "");
 }
 
-/* The oracle has no iterations. */
-static bool counts_remat(const struct ab_route *route) { return route->family == AB_FAMILY_LINEN; }
-
 /* Counters, from the config alone, and between the engines. */
 static void judge_counts(struct ab_judgement *j) {
   const struct ab_recording *a = j->side[AB_SIDE_A].recording, *b = j->side[AB_SIDE_B].recording;
@@ -181,8 +178,8 @@ static void judge_counts(struct ab_judgement *j) {
   if (!b_oracle) check(j, ab_check_executions(b, &j->opened));
   if (!a_oracle) check(j, ab_check_gathers(a, &j->opened, j->a->family));
   if (!b_oracle) check(j, ab_check_gathers(b, &j->opened, j->b->family));
-  if (counts_remat(j->a)) check(j, ab_check_remat(a, &j->opened, j->a));
-  if (counts_remat(j->b)) check(j, ab_check_remat(b, &j->opened, j->b));
+  if (!a_oracle) check(j, ab_check_remat(a, &j->opened, j->a));
+  if (!b_oracle) check(j, ab_check_remat(b, &j->opened, j->b));
   if (j->a->arithmetic != AB_ARITHMETIC_EXACT) {
     check(j, ab_check_sown(a, &j->opened, j->a->family));
     check(j, ab_check_sown(b, &j->opened, j->b->family));

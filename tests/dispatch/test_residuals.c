@@ -142,7 +142,7 @@ static const struct {
     {"p06_llama2", {"set_remat_policy_on_pipeline_iterations=false", "remat_policy=save_qkv_proj"}},
     {"p09_simple", {"remat_policy=custom", "decoder_layer_input=remat"}},
     {"t01", {"remat_policy=minimal_offloaded"}},
-    {"t10", {"remat_policy=minimal_offloaded"}},
+    {"t03", {"remat_policy=custom", "mlpwi_1=offload", "query_proj=device"}}, /* layers outside too */
 };
 enum { ASKED = sizeof asked / sizeof asked[0], ENGINES = 3 };
 static const char *const engines[ENGINES] = {"linen", "nnx", "linen+nnx-pipeline"};

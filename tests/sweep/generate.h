@@ -3,7 +3,7 @@
 
 #include "request.h"
 
-enum { SWEEP_KEYS = 32, SWEEP_COMMAND = 2048 };
+enum { SWEEP_KEYS = 48, SWEEP_COMMAND = 2048 };
 
 /* Values of a case, by what the arithmetic can hold. */
 enum sweep_fill {

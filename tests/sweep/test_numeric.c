@@ -4,6 +4,8 @@
  */
 #include "frame.h"
 
+#include <string.h>
+
 enum { S_MOST = 5, M_MOST = 12, R_MOST = 4, K_MOST = 3, CASES = 2000, SAMPLE = 60 };
 
 static bool per_repeat_is_there;
@@ -13,7 +15,8 @@ static const char *const blocks[] = {"llama2", "simple", "simple_mlp"};
 static const char *const policies[] = {
     "none", "full", "minimal", "minimal_offloaded", "minimal_with_context", "minimal_flash",
     "minimal_with_quantization", "minimal_with_context_and_quantization", "save_dot_with_context_except_mlp",
-    "save_dot_except_mlpwi", "save_dot_except_mlp", "save_qkv_proj", "qkv_proj_offloaded", "save_out_proj"};
+    "save_dot_except_mlpwi", "save_dot_except_mlp", "save_qkv_proj", "qkv_proj_offloaded", "save_out_proj", "custom",
+    "custom"};
 enum { POLICIES = sizeof policies / sizeof *policies };
 
 static const char *coin(uint64_t *state, int64_t sides) { return sweep_below(state, sides) ? "true" : "false"; }
@@ -29,8 +32,19 @@ static void choose_sizes(struct sweep_case *c, uint64_t *state) {
   sweep_key(c, "vocab_size=%d", 7 + (int)sweep_below(state, 40));
 }
 
+/* A place for each tensor that the blocks have. */
+static void choose_places(struct sweep_case *c, uint64_t *state) {
+  static const char *const tensors[] = {"decoder_layer_input", "query_proj", "key_proj", "value_proj", "out_proj",
+                                        "mlpwi_0", "mlpwi_1", "mlpwo"};
+  static const char *const places[] = {"device", "offload", "remat"};
+  for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++)
+    sweep_key(c, "%s=%s", tensors[i], places[sweep_below(state, 3)]);
+}
+
 static void choose_policy(struct sweep_case *c, uint64_t *state) {
-  sweep_key(c, "remat_policy=%s", policies[sweep_below(state, POLICIES)]);
+  const char *policy = policies[sweep_below(state, POLICIES)];
+  sweep_key(c, "remat_policy=%s", policy);
+  if (strcmp(policy, "custom") == 0) choose_places(c, state);
   sweep_key(c, "set_remat_policy_on_pipeline_iterations=%s", coin(state, 4));
   sweep_key(c, "set_remat_policy_on_layers_per_stage=%s", coin(state, 2));
   sweep_key(c, "scan_pipeline_iterations=%s", coin(state, 4));

@@ -93,8 +93,28 @@ def defects_that_move_or_fetch_more_change_no_number():
            'set_remat_policy_on_pipeline_iterations=false', says=['note: upstream_faithful=B1,B13'])
 
 
-SOWN = 'record_internal_nn_metrics=1'
 REFERENCE = 'tests/fixtures/reference/'
+
+
+@case
+def defects_that_keep_or_recompute_otherwise_change_no_number():
+    layers = ('set_remat_policy_on_pipeline_iterations=false', 'set_remat_policy_on_layers_per_stage=true')
+    for bundle in ('p04_llama2', 'p07_llama2', 'p10_llama2'):
+        expect(EQUAL, REFERENCE + bundle, 'upstream_faithful=B29')
+        expect(EQUAL, REFERENCE + bundle, 'upstream_faithful=B15', *layers)
+    expect(EQUAL, REFERENCE + 'p10_llama2', 'remat_policy=minimal', *layers)
+
+
+@case
+def every_tensor_of_a_custom_policy_has_its_place():
+    places = ('remat_policy=custom', 'query_proj=device', 'mlpwi_0=offload')
+    for first in ('device', 'offload', 'remat'):
+        expect(EQUAL, REFERENCE + 'p10_llama2', *places, 'decoder_layer_input=' + first)
+    expect(USAGE, REFERENCE + 'p10_llama2', 'remat_policy=custom', 'out_proj=disk',
+           says=["key 'out_proj' is disk, expected device, offload or remat"])
+
+
+SOWN = 'record_internal_nn_metrics=1'
 
 
 @case
