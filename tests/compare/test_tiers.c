@@ -151,6 +151,8 @@ static const struct {
 } quantity_table[] = {
     {"query_proj", 3, AB_FORWARD, AB_Q_ACTIVATION},
     {"query_proj", 3, AB_RECOMPUTE, AB_Q_RECOMPUTE},
+    {"intermediates/activation_mean", 3, AB_FORWARD, AB_Q_METRIC},
+    {"intermediates", 3, AB_FORWARD, AB_Q_ACTIVATION},
     {"query_proj", 3, AB_BACKWARD, AB_Q_COTANGENT},
     {"pipeline/outputs", -1, AB_FORWARD, AB_Q_OUTPUT},
     {"embedding", -1, AB_FORWARD, AB_Q_OUTPUT},

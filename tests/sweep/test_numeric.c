@@ -49,6 +49,7 @@ static void choose_policy(struct sweep_case *c, uint64_t *state) {
   sweep_key(c, "set_remat_policy_on_layers_per_stage=%s", coin(state, 2));
   sweep_key(c, "scan_pipeline_iterations=%s", coin(state, 4));
   sweep_key(c, "ab_compute_bubbles=%s", coin(state, 2));
+  sweep_key(c, "record_internal_nn_metrics=%d", (int)sweep_below(state, 2));
 }
 
 static void choose(struct sweep_case *c, int index) {
