@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "init.h"
+#include "inputs.h"
 #include "limits.h"
 #include "mem.h"
 #include "observed.h"
@@ -74,6 +75,7 @@ static ab_status load(struct running *r) {
   if (r->exec.kernels->dry) return AB_OK;
   if (run->bundle) AB_TRY(ab_bundle_load(run->bundle, &r->side, r->exec.kernels));
   else AB_TRY(ab_init_weights(&r->side, run->config, r->exec.kernels));
+  AB_TRY(ab_observe_inputs(run, &r->side, &r->exec, r->data));
   if (run->loaded) AB_TRY(run->loaded(run->ctx, &r->side, r->exec.kernels));
   return AB_OK;
 }

@@ -22,7 +22,7 @@ struct ab_run {
   enum ab_level level;
   bool (*want)(void *ctx, const struct ab_identity *id); /* whose values are delivered (level VALUES); NULL: all */
 
-  /* Called once when the weights are in place. NULL: nothing. */
+  /* Called once when the weights are in place and reported as inputs. NULL: nothing. */
   ab_status (*loaded)(void *ctx, const struct ab_side *side, const struct ab_kernels *kernels);
   /* Sets the parameters of `step`; the run then differentiates every step and never updates. NULL: train. */
   ab_status (*parameters)(void *ctx, const struct ab_side *side, const struct ab_kernels *kernels, int step);

@@ -16,12 +16,27 @@ static size_t batch_elements(const struct ab_config *c) {
   return (size_t)(c->micro_batch_size_to_train_on * c->max_target_length * c->emb_dim);
 }
 
+/* What dispatch/inputs.h reports: parameters, and the arrays of the batch. */
+static void owe_inputs(struct ab_expected *e, const struct ab_case *c, const struct ab_inventory *inventory) {
+  const struct ab_config *config = c->config;
+  size_t arrays = 6;
+  size_t elements = arrays * (size_t)(config->global_batch_size_to_train_on * config->max_target_length);
+  if (c->bundle) {
+    arrays = ab_tree_size(c->bundle->batch);
+    elements = 0;
+    for (size_t i = 0; i < arrays; i++) elements += ab_tree_at(c->bundle->batch, i)->count;
+  }
+  owe(e, AB_Q_INPUT, inventory->rows + arrays, inventory->elements + elements);
+}
+
 static ab_status owe_weights(struct ab_expected *e, const struct ab_case *c, size_t params_of_step) {
   struct ab_inventory inventory;
   size_t steps = (size_t)c->steps;
   AB_TRY(ab_inventory_new(&inventory, c->config, ab_bundle_is_engine(c->bundle)));
   owe(e, AB_Q_WEIGHT_GRADIENT, steps * inventory.rows, steps * inventory.elements);
   owe(e, AB_Q_PARAMETER, steps * params_of_step * inventory.rows, steps * params_of_step * inventory.elements);
+  owe_inputs(e, c, &inventory);
+  if (!ab_bundle_is_engine(c->bundle)) owe(e, AB_Q_STATE, 2 * steps, 2 * steps);
   ab_inventory_free(&inventory);
   return AB_OK;
 }
@@ -108,9 +123,16 @@ void ab_expect_exact(struct ab_expected *e, const struct ab_case *c) {
   e->tensors[AB_Q_METRIC] -= (size_t)c->steps * ab_expect_sown(c, AB_FAMILY_LINEN);
 }
 
+/* float64 and recorded numbers say nothing of inputs and counts. */
+static void owe_only_numbers(struct ab_expected *e) {
+  const enum ab_quantity none[] = {AB_Q_INPUT, AB_Q_STATE};
+  for (int i = 0; i < 2; i++) e->tensors[none[i]] = e->elements[none[i]] = AB_UNCOUNTED;
+}
+
 ab_status ab_expect_truth(struct ab_expected *out, const struct ab_case *c) {
   *out = ab_expected_none();
   AB_TRY(owe_weights(out, c, 0));
+  owe_only_numbers(out);
   out->tensors[AB_Q_PARAMETER] = out->elements[AB_Q_PARAMETER] = AB_UNCOUNTED;
   owe_metrics(out, c, false);
   return AB_OK;
@@ -132,6 +154,7 @@ ab_status ab_expect_golden(struct ab_expected *out, const struct ab_case *c, enu
   size_t elements = ends * batch_elements(c->config);
   *out = ab_expected_none();
   AB_TRY(owe_weights(out, c, ab_bundle_is_engine(c->bundle) ? 0 : 1));
+  owe_only_numbers(out);
   owe_metrics(out, c, true);
   owe(out, AB_Q_OUTPUT, ends, elements);
   owe(out, AB_Q_INPUT_GRADIENT, ends, elements);

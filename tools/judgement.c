@@ -126,6 +126,7 @@ static ab_status open_all(struct ab_judgement *j) {
   AB_TRY(choose_routes(j));
   read_golden(j);
   AB_TRY(ab_mem_new(&j->side, AB_SIDES, sizeof *j->side));
+  AB_TRY(ab_mem_new(&j->facts, 1, sizeof *j->facts));
   return take_arguments(j);
 }
 
@@ -249,6 +250,7 @@ void ab_judgement_close(struct ab_judgement *j) {
   for (size_t i = 0; i < j->notes; i++) ab_mem_free(j->note[i]);
   if (j->side) ab_sides_free(j->side, AB_SIDES);
   ab_mem_free(j->side);
+  ab_mem_free(j->facts);
   for (int i = 0; i < 2; i++) ab_program_close(&j->program[i]);
   ab_reference_close(j->reference);
   ab_golden_free(j->golden);

@@ -7,6 +7,7 @@
  */
 #pragma once
 
+#include "cause.h"
 #include "expectation.h"
 #include "reference.h"
 
@@ -41,6 +42,7 @@ struct ab_judgement {
   struct ab_verdict verdict[AB_VERDICTS_MAX];
   size_t verdicts;
   struct ab_own_distance own;
+  struct ab_facts *facts;
   enum ab_cause cause;
   struct ab_side_failure failure[AB_SIDES];
   size_t failures;

@@ -61,8 +61,31 @@ static enum ab_pair pair_of(const struct ab_route *a, const struct ab_route *b) 
 static unsigned common_quantities(enum ab_pair pair, const struct ab_case *c) {
   unsigned kept = 1u << AB_Q_METRIC | 1u << AB_Q_WEIGHT_GRADIENT;
   if (ab_bundle_is_engine(c->bundle)) kept |= 1u << AB_Q_OUTPUT | 1u << AB_Q_INPUT_GRADIENT;
+  if (pair == AB_PAIR_F64) kept |= 1u << AB_Q_INPUT;
   if (pair == AB_PAIR_SAME) kept = AB_Q_ALL;
   return ab_remat_differs(c->config) ? kept & ~(1u << AB_Q_RECOMPUTE) : kept;
+}
+
+static bool reports(const struct ab_side_result *side, enum ab_quantity quantity) {
+  for (size_t i = 0; i < side->recording->observations; i++)
+    if (ab_quantity_of(&side->recording->observation[i].observation.id) == quantity) return true;
+  return false;
+}
+
+/* Another build may be older than inputs and state are: what it does not report at all is left out, and said. */
+static ab_status leave_out(struct ab_judgement *j, struct ab_comparison *c, const struct ab_side_result *a,
+                           const struct ab_side_result *b) {
+  static const enum ab_quantity newer[] = {AB_Q_INPUT, AB_Q_STATE};
+  if (!j->program[0].path && !j->program[1].path) return AB_OK;
+  for (int i = 0; i < 2; i++) {
+    bool here = reports(a, newer[i]), there = reports(b, newer[i]);
+    if (here && there) continue;
+    c->quantities &= ~(1u << newer[i]);
+    if (here != there)
+      AB_TRY(ab_judgement_note(j, "%s reports no %s: not compared with %s", here ? b->name : a->name,
+                               ab_quantity_name(newer[i]), here ? a->name : b->name));
+  }
+  return AB_OK;
 }
 
 static ab_status judge_pair(struct ab_judgement *j, const struct ab_side_result *a, const struct ab_side_result *b,
@@ -79,6 +102,7 @@ static ab_status judge_pair(struct ab_judgement *j, const struct ab_side_result 
                             .values_ctx = &sides,
                             .bounds = own && own->oracle && own->truth ? bounds : NULL,
                             .bounds_ctx = own};
+  AB_TRY(leave_out(j, &c, a, b));
   return add(j, &c);
 }
 
@@ -92,10 +116,8 @@ static ab_status own_of(struct ab_own_distance *own, struct ab_judgement *j, con
   return AB_OK;
 }
 
-/* When engines and oracle agree, what fails from verdict `first` on is something that they share, or the record. */
-static void blame(struct ab_judgement *j, size_t first, enum ab_cause cause) {
-  for (size_t i = first; i < j->verdicts; i++)
-    if (j->verdict[i].exit != AB_EXIT_EQUAL && j->cause == AB_CAUSE_EQUAL) j->cause = cause;
+static void enter(struct ab_judgement *j, enum ab_fact fact) {
+  ab_fact_verdict(j->facts, fact, &j->verdict[j->verdicts - 1]);
 }
 
 /* A, and B where it is not A bit for bit, against the oracles. Verdicts 1 (A) and 2 (B) are the ones that decide who is
@@ -108,23 +130,24 @@ static ab_status judge_truth(struct ab_judgement *j, const struct ab_expected *s
   struct ab_expected owed;
   AB_TRY(ab_expect_truth(&owed, &j->opened));
   AB_TRY(judge_pair(j, a, a64 ? truth : oracle, a64 ? AB_PAIR_F64 : AB_PAIR_SAME, sides, NULL));
+  enter(j, AB_FACT_A_ORACLE);
   AB_TRY(judge_pair(j, b, b64 ? truth : oracle, b64 ? AB_PAIR_F64 : AB_PAIR_SAME, b64 && !a64 ? &owed : sides, NULL));
-  j->cause = ab_cause_of(&j->verdict[0], &j->verdict[1], &j->verdict[2]);
+  enter(j, AB_FACT_B_ORACLE);
   if (j->a->arithmetic != AB_ARITHMETIC_F32) return AB_OK;
   AB_TRY(own_of(own, j, &j->verdict[1]));
   AB_TRY(judge_pair(j, a, truth, AB_PAIR_MIXED, &owed, own));
-  blame(j, j->verdicts - 1, AB_CAUSE_BOTH_MOVED);
+  enter(j, AB_FACT_SHARED);
   return AB_OK;
 }
 
 static ab_status judge_reference(struct ab_judgement *j) {
-  size_t first = j->verdicts;
+  const enum ab_side_place places[] = {AB_SIDE_A, AB_SIDE_B};
   if (!j->reference) return AB_OK;
-  AB_TRY(ab_reference_judge(&j->verdict[j->verdicts], j->reference, ran(j, AB_SIDE_A)));
-  j->verdicts++;
-  AB_TRY(ab_reference_judge(&j->verdict[j->verdicts], j->reference, ran(j, AB_SIDE_B)));
-  j->verdicts++;
-  blame(j, first, AB_CAUSE_BOTH_MOVED);
+  for (int i = 0; i < 2; i++) {
+    AB_TRY(ab_reference_judge(&j->verdict[j->verdicts], j->reference, ran(j, places[i])));
+    j->verdicts++;
+    enter(j, AB_FACT_SHARED);
+  }
   return ab_judgement_note(j, "%zu files, keys and tensors of the bundle are not needed and were ignored",
                            ab_reference_ignored(j->reference));
 }
@@ -133,24 +156,23 @@ static ab_status judge_golden(struct ab_judgement *j) {
   struct ab_expected owed;
   bool portable = j->opened.numerics == AB_NUMERICS_PORTABLE;
   const enum ab_side_place places[] = {AB_SIDE_A, AB_SIDE_B};
-  size_t first = j->verdicts;
   if (!j->golden) return AB_OK;
   AB_TRY(ab_expect_golden(&owed, &j->opened, j->golden->selection));
   for (int i = 0; i < 2; i++) {
     AB_TRY(ab_golden_compare(&j->verdict[j->verdicts], j->golden, ran(j, places[i])->recording, j->golden_recording,
                              portable, &owed, portable ? NULL : bounds, &j->own));
     j->verdicts++;
+    enter(j, i ? AB_FACT_B_GOLDEN : AB_FACT_A_GOLDEN);
   }
-  blame(j, first, AB_CAUSE_GOLDEN_STALE);
   return AB_OK;
 }
 
 static void check(struct ab_judgement *j, ab_status status) {
   j->counts_checked++;
   j->counts_wrong += status != AB_OK;
-  if (status == AB_OK) return;
-  ab_judgement_trouble(j, AB_EXIT_INCOMPARABLE, ab_status_message());
-  if (j->cause == AB_CAUSE_EQUAL) j->cause = AB_CAUSE_STRUCTURE;
+  const char *reason = status == AB_OK ? "as the config asks" : ab_status_message();
+  ab_fact_set(j->facts, AB_FACT_COUNTERS, status == AB_OK, reason);
+  if (status != AB_OK) ab_judgement_trouble(j, AB_EXIT_INCOMPARABLE, ab_status_message());
 }
 
 /* Which of upstream's defects the run reproduced, where one could have shown. */
@@ -190,13 +212,15 @@ static void judge_counts(struct ab_judgement *j) {
   const struct ab_recording *both[] = {a, b};
   for (int i = 0; i < 2; i++) {
     size_t faults = ab_recording_recompute_faults(both[i], &first);
+    enum ab_fact fact = i ? AB_FACT_B_RECOMPUTE : AB_FACT_A_RECOMPUTE;
+    if (!faults) ab_fact_set(j->facts, fact, true, "as forward");
     if (!faults) continue;
     char text[AB_IDENTITY_TEXT], sentence[AB_IDENTITY_TEXT + 160];
     ab_identity_print(text, &first->observation.id);
     snprintf(sentence, sizeof sentence, "%s recomputed %zu tensors to other bits than forward, first %s", both[i]->name,
              faults, text);
     ab_judgement_trouble(j, AB_EXIT_DIFFERENT, sentence);
-    if (j->cause == AB_CAUSE_EQUAL) j->cause = i == 0 ? AB_CAUSE_A_WRONG : AB_CAUSE_B_WRONG;
+    ab_fact_set(j->facts, fact, false, sentence);
   }
 }
 
@@ -218,12 +242,14 @@ ab_status ab_judge_all(struct ab_judgement *j) {
   struct ab_expected owed;
   AB_TRY(ab_expect_truth(&owed, &j->opened));
   AB_TRY(judge_pair(j, &j->side[AB_SIDE_A], &j->side[AB_SIDE_B], pair, pair == AB_PAIR_MIXED ? &owed : &sides, NULL));
+  enter(j, AB_FACT_AB);
   AB_TRY(judge_truth(j, &sides));
   AB_TRY(ab_judge_terms(j));
   AB_TRY(note_mode(j));
   AB_TRY(judge_reference(j));
   AB_TRY(judge_golden(j));
   judge_counts(j);
+  j->cause = ab_cause_of(j->facts);
   AB_TRY(note_limits(j));
   return AB_OK;
 }

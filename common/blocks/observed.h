@@ -13,6 +13,9 @@
  * | AB_OBS_D_INPUTS       | BACKWARD | -1         | -1    | STATE  | [B, L, E] cotangent of pipeline/inputs       |
  * | AB_OBS_LOSS           | FORWARD  | -1         | -1    | STATE  | [1] loss of a bundle of kind engine, M61     |
  * | AB_OBS_SOWN<name>     | FORWARD  | -1         | layer | STATE  | [1] sown metric of a layer: sown.h           |
+ * | AB_OBS_INPUT_PARAMS   | FORWARD  | -1         | layer | STATE  | and a parameter's name: its initial values   |
+ * | AB_OBS_INPUT_BATCH    | FORWARD  | -1         | -1    | STATE  | and an array's name: of the first batch      |
+ * | AB_OBS_STATE          | UPDATE   | -1         | -1    | STATE  | "step", "count" [1] I32, after an update     |
  * | a slot's name         | any      | m          | layer | DIGEST | by the runner: layer.h                       |
  *
  * All rows but the last go through ab_probe_observe with where = {-1, -1, -1, false}, outside any parallel region. Rows
@@ -22,7 +25,9 @@
  * stage and repeat in `where`. AB_OBS_INPUTS, OUTPUTS, D_OUTPUTS, D_INPUTS are reported by the pipeline, AB_OBS_LOSS by
  * who runs it, AB_OBS_SOWN by who runs the layer, the others by the decoder.
  *
- * Parameters, gradients and metrics are reported by the training loop from the leaves of a side, never by the side.
+ * Inputs are reported before step 0, as step -1, by who loads them: where they differ, all that follows does.
+ * Parameters, gradients, state and metrics are reported by the training loop from the leaves of a side, never by
+ * the side.
  *
  * Counters: "execute" (runner's caller; one per real cell of a layer or stage), "recompute/<op>" (runner), "bubble" (an
  * engine's bubble cell, computed or skipped), and bytes that stay from forward to backward. A is the bytes of one
@@ -61,6 +66,9 @@
 #define AB_OBS_LOGITS "logits"
 #define AB_OBS_LOSS "loss"
 #define AB_OBS_SOWN "intermediates/"
+#define AB_OBS_INPUT_PARAMS "input/params/"
+#define AB_OBS_INPUT_BATCH "input/batch/"
+#define AB_OBS_STATE "state/"
 #define AB_OBS_D_LOGITS "d_logits"
 #define AB_OBS_D_DECODER_NORM "d_decoder_norm"
 #define AB_OBS_D_OUTPUTS "pipeline/d_outputs"

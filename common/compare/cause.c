@@ -1,41 +1,92 @@
-#include "verdict.h"
+#include "cause.h"
 
-const char *ab_change_name(enum ab_change change) {
-  static const char *const names[] = {[AB_CHANGE_MISSING] = "missing", [AB_CHANGE_ADDED] = "added",
-                                      [AB_CHANGE_RESHAPED] = "reshaped", [AB_CHANGE_RETYPED] = "retyped"};
-  return names[change];
+#include <stdio.h>
+
+enum condition { AT_WILL, HOLDS, BROKEN, NOT_BROKEN };
+
+enum { CONDITIONS = 4 };
+struct row {
+  enum ab_cause cause;
+  struct {
+    enum ab_fact fact;
+    enum condition condition;
+  } when[CONDITIONS];
+};
+
+/* What comes first explains what comes later: a side that began with something else, or has other tensors, is judged
+ * no further; who is wrong goes before what both share, and that before the record. Ties between A and B are broken by
+ * the oracle of their own arithmetic, then by the distance to float64, then by the slope of the loss, then by the
+ * golden. */
+static const struct row rows[] = {
+    {AB_CAUSE_INPUT, {{AB_FACT_INPUTS, BROKEN}}},
+    {AB_CAUSE_STRUCTURE, {{AB_FACT_STRUCTURE, BROKEN}}},
+    {AB_CAUSE_A_WRONG, {{AB_FACT_AB, BROKEN}, {AB_FACT_A_ORACLE, BROKEN}, {AB_FACT_B_ORACLE, HOLDS}}},
+    {AB_CAUSE_B_WRONG, {{AB_FACT_AB, BROKEN}, {AB_FACT_B_ORACLE, BROKEN}, {AB_FACT_A_ORACLE, HOLDS}}},
+    {AB_CAUSE_A_WRONG, {{AB_FACT_AB, BROKEN}, {AB_FACT_A_TRUTH, BROKEN}, {AB_FACT_B_TRUTH, HOLDS}}},
+    {AB_CAUSE_B_WRONG, {{AB_FACT_AB, BROKEN}, {AB_FACT_B_TRUTH, BROKEN}, {AB_FACT_A_TRUTH, HOLDS}}},
+    {AB_CAUSE_A_WRONG, {{AB_FACT_AB, BROKEN}, {AB_FACT_A_SLOPE, BROKEN}, {AB_FACT_B_SLOPE, HOLDS}}},
+    {AB_CAUSE_B_WRONG, {{AB_FACT_AB, BROKEN}, {AB_FACT_B_SLOPE, BROKEN}, {AB_FACT_A_SLOPE, HOLDS}}},
+    {AB_CAUSE_A_WRONG, {{AB_FACT_AB, BROKEN}, {AB_FACT_A_GOLDEN, BROKEN}, {AB_FACT_B_GOLDEN, HOLDS}}},
+    {AB_CAUSE_B_WRONG, {{AB_FACT_AB, BROKEN}, {AB_FACT_B_GOLDEN, BROKEN}, {AB_FACT_A_GOLDEN, HOLDS}}},
+    {AB_CAUSE_UNDECIDED, {{AB_FACT_AB, BROKEN}}},
+    {AB_CAUSE_BOTH_MOVED, {{AB_FACT_A_ORACLE, BROKEN}}},
+    {AB_CAUSE_BOTH_MOVED, {{AB_FACT_B_ORACLE, BROKEN}}},
+    {AB_CAUSE_BOTH_MOVED, {{AB_FACT_SHARED, BROKEN}}},
+    {AB_CAUSE_A_WRONG, {{AB_FACT_A_RECOMPUTE, BROKEN}, {AB_FACT_B_RECOMPUTE, NOT_BROKEN}}},
+    {AB_CAUSE_B_WRONG, {{AB_FACT_B_RECOMPUTE, BROKEN}, {AB_FACT_A_RECOMPUTE, NOT_BROKEN}}},
+    {AB_CAUSE_BOTH_MOVED, {{AB_FACT_A_RECOMPUTE, BROKEN}}},
+    {AB_CAUSE_STRUCTURE, {{AB_FACT_COUNTERS, BROKEN}}},
+    {AB_CAUSE_GOLDEN_STALE, {{AB_FACT_A_GOLDEN, BROKEN}}},
+    {AB_CAUSE_GOLDEN_STALE, {{AB_FACT_B_GOLDEN, BROKEN}}},
+    {AB_CAUSE_UNCALIBRATED, {{AB_FACT_CALIBRATED, BROKEN}}},
+};
+
+const char *ab_fact_name(enum ab_fact fact) {
+  static const char *const names[] = {[AB_FACT_INPUTS] = "inputs",
+                                      [AB_FACT_STRUCTURE] = "structure",
+                                      [AB_FACT_AB] = "engines",
+                                      [AB_FACT_A_ORACLE] = "A and oracle",
+                                      [AB_FACT_B_ORACLE] = "B and oracle",
+                                      [AB_FACT_A_RECOMPUTE] = "recomputation of A",
+                                      [AB_FACT_B_RECOMPUTE] = "recomputation of B",
+                                      [AB_FACT_A_TRUTH] = "A near float64",
+                                      [AB_FACT_B_TRUTH] = "B near float64",
+                                      [AB_FACT_A_SLOPE] = "slope of A",
+                                      [AB_FACT_B_SLOPE] = "slope of B",
+                                      [AB_FACT_SHARED] = "what both share",
+                                      [AB_FACT_COUNTERS] = "counters",
+                                      [AB_FACT_A_GOLDEN] = "A and golden",
+                                      [AB_FACT_B_GOLDEN] = "B and golden",
+                                      [AB_FACT_CALIBRATED] = "calibration"};
+  return names[fact];
 }
 
-const char *ab_evidence_name(enum ab_evidence evidence) {
-  static const char *const names[] = {[AB_EVIDENCE_DIGEST] = "digest", [AB_EVIDENCE_VALUES] = "values",
-                                      [AB_EVIDENCE_ESTIMATE] = "estimate", [AB_EVIDENCE_SCALAR] = "scalar"};
-  return names[evidence];
+bool ab_fact_telling(const struct ab_facts *facts, enum ab_fact fact) {
+  bool witness = fact >= AB_FACT_A_ORACLE && fact <= AB_FACT_B_SLOPE && fact != AB_FACT_A_RECOMPUTE &&
+                 fact != AB_FACT_B_RECOMPUTE && facts->known[AB_FACT_AB] == AB_BROKEN;
+  return facts->known[fact] == AB_BROKEN || (witness && facts->known[fact] == AB_HOLDS);
 }
 
-struct ab_expected ab_expected_none(void) {
-  struct ab_expected expected = {.steps = AB_UNCOUNTED};
-  for (int q = 0; q < AB_QUANTITIES; q++) expected.tensors[q] = expected.elements[q] = AB_UNCOUNTED;
-  return expected;
+static bool met(enum condition condition, enum ab_known known) {
+  switch (condition) {
+    case AT_WILL: return true;
+    case HOLDS: return known == AB_HOLDS;
+    case BROKEN: return known == AB_BROKEN;
+    case NOT_BROKEN: return known != AB_BROKEN;
+  }
+  return false;
 }
 
-static bool agrees(const struct ab_verdict *verdict) { return verdict && verdict->exit == AB_EXIT_EQUAL; }
-
-static bool incomparable(const struct ab_verdict *verdict) {
-  return verdict && verdict->exit == AB_EXIT_INCOMPARABLE;
+static bool fits(const struct row *row, const struct ab_facts *facts) {
+  for (int i = 0; i < CONDITIONS; i++)
+    if (!met(row->when[i].condition, facts->known[row->when[i].fact])) return false;
+  return true;
 }
 
-static enum ab_cause incomparable_cause(const struct ab_verdict *verdict) {
-  bool structure = verdict->changed || verdict->unjudged || !verdict->counts_right || !verdict->any;
-  return structure ? AB_CAUSE_STRUCTURE : AB_CAUSE_UNCALIBRATED;
-}
-
-enum ab_cause ab_cause_of(const struct ab_verdict *ab, const struct ab_verdict *at, const struct ab_verdict *bt) {
-  const struct ab_verdict *const all[] = {ab, at, bt};
-  for (int i = 0; i < 3; i++)
-    if (incomparable(all[i])) return incomparable_cause(all[i]);
-  if (agrees(ab)) return (at && !agrees(at)) || (bt && !agrees(bt)) ? AB_CAUSE_BOTH_MOVED : AB_CAUSE_EQUAL;
-  if (!at || !bt || agrees(at) == agrees(bt)) return AB_CAUSE_UNDECIDED;
-  return agrees(at) ? AB_CAUSE_B_WRONG : AB_CAUSE_A_WRONG;
+enum ab_cause ab_cause_of(const struct ab_facts *facts) {
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+    if (fits(&rows[i], facts)) return rows[i].cause;
+  return AB_CAUSE_EQUAL;
 }
 
 const char *ab_cause_name(enum ab_cause cause) {
@@ -45,7 +96,72 @@ const char *ab_cause_name(enum ab_cause cause) {
                                       [AB_CAUSE_BOTH_MOVED] = "both moved",
                                       [AB_CAUSE_UNDECIDED] = "undecided",
                                       [AB_CAUSE_GOLDEN_STALE] = "golden stale",
+                                      [AB_CAUSE_INPUT] = "input differs",
                                       [AB_CAUSE_STRUCTURE] = "structure differs",
                                       [AB_CAUSE_UNCALIBRATED] = "uncalibrated"};
   return names[cause];
+}
+
+void ab_fact_set(struct ab_facts *facts, enum ab_fact fact, bool holds, const char *reason) {
+  if (facts->known[fact] == AB_BROKEN || (holds && facts->known[fact] == AB_HOLDS)) return;
+  facts->known[fact] = holds ? AB_HOLDS : AB_BROKEN;
+  snprintf(facts->reason[fact], sizeof facts->reason[fact], "%s", reason);
+}
+
+static void state(struct ab_facts *facts, enum ab_fact fact, bool holds, const struct ab_verdict *v, const char *what) {
+  char reason[AB_REASON];
+  snprintf(reason, sizeof reason, "%.80s against %.80s: %.160s", v->name_a, v->name_b, what);
+  ab_fact_set(facts, fact, holds, reason);
+}
+
+static void enter_structure(struct ab_facts *facts, const struct ab_verdict *v) {
+  char what[128];
+  size_t changed = v->changed - v->changed_of[AB_Q_INPUT];
+  if (!v->any)
+    state(facts, AB_FACT_STRUCTURE, false, v, "nothing could be compared");
+  else if (changed) {
+    snprintf(what, sizeof what, "%zu tensors and metrics are missing, added, reshaped or retyped", changed);
+    state(facts, AB_FACT_STRUCTURE, false, v, what);
+  } else if (v->unjudged) {
+    snprintf(what, sizeof what, "%zu tensors differ and have no values to judge by", v->unjudged);
+    state(facts, AB_FACT_STRUCTURE, false, v, what);
+  } else if (!v->counts_right && !v->changed)
+    state(facts, AB_FACT_STRUCTURE, false, v, "not as many tensors, elements or steps as the config asks for");
+  else
+    state(facts, AB_FACT_STRUCTURE, true, v, "the same names, shapes and dtypes");
+}
+
+static void enter_inputs(struct ab_facts *facts, const struct ab_verdict *v) {
+  char what[160];
+  size_t differ = v->failing_of[AB_Q_INPUT] + v->changed_of[AB_Q_INPUT];
+  snprintf(what, sizeof what, "%zu of %zu initial parameters and arrays of the batch differ; the rest follows from it",
+           differ, v->by_quantity[AB_Q_INPUT].compared + v->changed_of[AB_Q_INPUT]);
+  if (differ) state(facts, AB_FACT_INPUTS, false, v, what);
+  else if (v->by_quantity[AB_Q_INPUT].compared) state(facts, AB_FACT_INPUTS, true, v, "the same parameters and batch");
+}
+
+/* A record that lacks tensors is a wrong record, not two sides that cannot be compared. */
+static bool of_record(enum ab_fact fact) {
+  return fact == AB_FACT_SHARED || fact == AB_FACT_A_GOLDEN || fact == AB_FACT_B_GOLDEN;
+}
+
+void ab_fact_verdict(struct ab_facts *facts, enum ab_fact fact, const struct ab_verdict *v) {
+  char what[160], first[AB_IDENTITY_TEXT];
+  if (!of_record(fact)) {
+    enter_inputs(facts, v);
+    enter_structure(facts, v);
+  } else if (v->changed || v->unjudged || !v->counts_right || !v->any) {
+    state(facts, fact, false, v, "not the same names, shapes, dtypes or numbers of tensors");
+  }
+  if (v->exit == AB_EXIT_INCOMPARABLE && v->uncalibrated && v->any && !v->changed && !v->unjudged && v->counts_right)
+    state(facts, AB_FACT_CALIBRATED, false, v, "judged by a bound that no calibration measured, and one is required");
+  if (!v->any) return;
+  if (v->failing) {
+    ab_identity_print(first, &v->first.id);
+    snprintf(what, sizeof what, "%zu tensors and metrics differ, first %.100s", v->failing, first);
+  } else {
+    snprintf(what, sizeof what, "%s (%zu tensors, %zu metrics)", v->differing ? "within bounds" : "equal",
+             v->tensors.compared, v->metrics.compared);
+  }
+  state(facts, fact, !v->failing, v, what);
 }

@@ -21,13 +21,17 @@ static bool names_parameter(const char *tensor) {
   return false;
 }
 
-/* blocks/observed.h: AB_OBS_SOWN */
-static const char sown[] = "intermediates/";
+/* Beginnings of names: blocks/observed.h. They go before what a name ends in. */
+static const struct {
+  const char *begin;
+  enum ab_quantity quantity;
+} families[] = {{"intermediates/", AB_Q_METRIC}, {"input/", AB_Q_INPUT}, {"state/", AB_Q_STATE}};
 
 enum ab_quantity ab_quantity_of(const struct ab_identity *id) {
   bool whole = id->layer < 0;
+  for (size_t i = 0; i < sizeof families / sizeof *families; i++)
+    if (strncmp(id->tensor, families[i].begin, strlen(families[i].begin)) == 0) return families[i].quantity;
   if (names_parameter(id->tensor)) return id->phase == AB_BACKWARD ? AB_Q_WEIGHT_GRADIENT : AB_Q_PARAMETER;
-  if (strncmp(id->tensor, sown, strlen(sown)) == 0) return AB_Q_METRIC;
   if (id->phase == AB_RECOMPUTE) return AB_Q_RECOMPUTE;
   if (id->phase == AB_BACKWARD) return whole ? AB_Q_INPUT_GRADIENT : AB_Q_COTANGENT;
   return whole ? AB_Q_OUTPUT : AB_Q_ACTIVATION;
@@ -37,7 +41,8 @@ const char *ab_quantity_name(enum ab_quantity quantity) {
   static const char *const names[] = {
       [AB_Q_METRIC] = "metric",       [AB_Q_OUTPUT] = "output",       [AB_Q_INPUT_GRADIENT] = "input gradient",
       [AB_Q_PARAMETER] = "parameter", [AB_Q_ACTIVATION] = "activation", [AB_Q_WEIGHT_GRADIENT] = "weight gradient",
-      [AB_Q_RECOMPUTE] = "recompute", [AB_Q_COTANGENT] = "cotangent"};
+      [AB_Q_RECOMPUTE] = "recompute", [AB_Q_COTANGENT] = "cotangent",
+      [AB_Q_INPUT] = "input",         [AB_Q_STATE] = "state"};
   return names[quantity];
 }
 

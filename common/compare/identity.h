@@ -14,6 +14,8 @@ enum ab_quantity {
   AB_Q_ACTIVATION,      /* phase forward inside a layer */
   AB_Q_RECOMPUTE,       /* phase recompute */
   AB_Q_COTANGENT,       /* phase backward inside a layer */
+  AB_Q_INPUT,           /* tensors input/...: initial parameters and batch */
+  AB_Q_STATE,           /* tensors state/...: step and optimizer's count after an update */
   AB_QUANTITIES
 };
 #define AB_Q_ALL ((1u << AB_QUANTITIES) - 1u)

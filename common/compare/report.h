@@ -1,6 +1,7 @@
 /* Reports: ten lines for people, `abpipe-report/1` (docs/report.schema.json) for machines. */
 #pragma once
 
+#include "cause.h"
 #include "golden.h"
 #include "json.h"
 
@@ -22,6 +23,7 @@ struct ab_report {
   const struct ab_verdict *const *verdict; /* [0] a against b; then each against oracle, reference, golden */
   size_t verdicts;
   enum ab_cause cause;
+  const struct ab_facts *facts; /* the reasons of the cause; NULL: none */
   const struct ab_side_failure *failure;
   size_t failures;
   const char *const *note; /* ignored files and keys, modes, unsupported defaults */
@@ -32,8 +34,8 @@ struct ab_report {
 
 /* The fold over failures, verdicts and `extra`; 5 when there is no verdict and nothing else. */
 enum ab_exit ab_report_exit(const struct ab_report *report);
-/* Ten lines, verdict first; failures and the sentence of `extra` come on lines of their own after the first. Text from
- * outside is escaped. Owned by the caller. */
+/* Ten lines, verdict first; failures, the sentence of `extra` and the reasons of a cause come on lines
+ * of their own after the first. Text from outside is escaped. Owned by the caller. */
 ab_status ab_report_text(char **out, const struct ab_report *report);
 ab_status ab_report_json(char **out, const struct ab_report *report);
 /* The same object as a member of a larger document. */

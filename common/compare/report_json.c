@@ -206,6 +206,19 @@ static void put_failures(struct ab_json_writer *w, const struct ab_report *r) {
   ab_json_put_end(w);
 }
 
+static void put_reasons(struct ab_json_writer *w, const struct ab_report *r) {
+  ab_json_put_array(w, "reasons", false);
+  for (int f = 0; r->facts && f < AB_FACTS; f++) {
+    if (r->facts->known[f] == AB_UNKNOWN) continue;
+    ab_json_put_object(w, NULL, false);
+    ab_json_put_string(w, "relation", ab_fact_name((enum ab_fact)f));
+    ab_json_put_bool(w, "holds", r->facts->known[f] == AB_HOLDS);
+    ab_json_put_string(w, "reason", r->facts->reason[f]);
+    ab_json_put_end(w);
+  }
+  ab_json_put_end(w);
+}
+
 void ab_report_put(struct ab_json_writer *w, const char *key, const struct ab_report *r) {
   ab_json_put_object(w, key, false);
   ab_json_put_string(w, "schema", AB_REPORT_SCHEMA);
@@ -217,6 +230,7 @@ void ab_report_put(struct ab_json_writer *w, const char *key, const struct ab_re
   put_string(w, "dtype", r->dtype);
   put_exit(w, ab_report_exit(r));
   ab_json_put_string(w, "cause", r->verdicts ? ab_cause_name(r->cause) : "not judged");
+  put_reasons(w, r);
   put_string(w, "because", r->extra_sentence);
   put_failures(w, r);
   ab_json_put_array(w, "comparisons", false);

@@ -89,6 +89,15 @@ static void lines_failures(struct lines *l, const struct ab_report *r) {
   put(l, "\n");
 }
 
+/* Why the cause is what it is, one line for each relation. */
+static void lines_reasons(struct lines *l, const struct ab_report *r) {
+  for (int f = 0; r->facts && f < AB_FACTS; f++) {
+    if (!ab_fact_telling(r->facts, (enum ab_fact)f)) continue;
+    say(l, "reason: %s", r->facts->reason[f]);
+    put(l, "\n");
+  }
+}
+
 static void put_shapes(struct lines *l, const struct ab_group *g) {
   char a[160], b[160];
   ab_shape_print(a, sizeof a, &g->shape_a);
@@ -277,6 +286,7 @@ ab_status ab_report_text(char **out, const struct ab_report *report) {
   enum ab_exit exit = ab_report_exit(report);
   line_verdict(&l, report);
   lines_failures(&l, report);
+  lines_reasons(&l, report);
   for (size_t i = 0; i < report->verdicts; i++) lines_structure(&l, report->verdict[i]);
   if (report->verdicts) line_compared(&l, report->verdict[0]);
   line_numerics(&l, report);

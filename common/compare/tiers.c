@@ -7,17 +7,23 @@ static const double FLOAT64_LIMIT = 1e-13, CALIBRATION_FACTOR = 4, FLOOR = 1e-6,
 /* Rows: which sides meet; columns: quantities. */
 enum source { BITWISE, FIXED, MEASURED };
 
-#define ROW(m, o, ig, wg, p, a, r, c)                                                                      \
+#define ROW(m, o, ig, wg, p, a, r, c, in, s)                                                               \
   {[AB_Q_METRIC] = m, [AB_Q_OUTPUT] = o, [AB_Q_INPUT_GRADIENT] = ig, [AB_Q_WEIGHT_GRADIENT] = wg,          \
-   [AB_Q_PARAMETER] = p, [AB_Q_ACTIVATION] = a, [AB_Q_RECOMPUTE] = r, [AB_Q_COTANGENT] = c}
+   [AB_Q_PARAMETER] = p, [AB_Q_ACTIVATION] = a, [AB_Q_RECOMPUTE] = r, [AB_Q_COTANGENT] = c,         \
+   [AB_Q_INPUT] = in, [AB_Q_STATE] = s}
 
 /* clang-format off */
 static const unsigned char table[AB_PAIRS][AB_QUANTITIES] = {
     /*                        metric    output    d_input   d_weight  parameter activation recompute cotangent */
-    [AB_PAIR_SAME]     = ROW(BITWISE,  BITWISE,  BITWISE,  BITWISE,  BITWISE,  BITWISE,  BITWISE,  BITWISE),
-    [AB_PAIR_F64]      = ROW(FIXED,    FIXED,    FIXED,    FIXED,    FIXED,    FIXED,    FIXED,    FIXED),
-    [AB_PAIR_MIXED]    = ROW(MEASURED, MEASURED, MEASURED, MEASURED, MEASURED, MEASURED, MEASURED, MEASURED),
-    [AB_PAIR_RECORDED] = ROW(MEASURED, MEASURED, MEASURED, MEASURED, MEASURED, MEASURED, MEASURED, MEASURED),
+    /*                        input     state */
+    [AB_PAIR_SAME]     = ROW(BITWISE,  BITWISE,  BITWISE,  BITWISE,  BITWISE,  BITWISE,  BITWISE,  BITWISE,
+                             BITWISE,  BITWISE),
+    [AB_PAIR_F64]      = ROW(FIXED,    FIXED,    FIXED,    FIXED,    FIXED,    FIXED,    FIXED,    FIXED,
+                             BITWISE,  BITWISE),
+    [AB_PAIR_MIXED]    = ROW(MEASURED, MEASURED, MEASURED, MEASURED, MEASURED, MEASURED, MEASURED, MEASURED,
+                             BITWISE,  BITWISE),
+    [AB_PAIR_RECORDED] = ROW(MEASURED, MEASURED, MEASURED, MEASURED, MEASURED, MEASURED, MEASURED, MEASURED,
+                             BITWISE,  BITWISE),
 };
 /* clang-format on */
 

@@ -23,6 +23,11 @@ struct join {
 
 static bool takes_part(const struct join *j, enum ab_quantity quantity) { return j->c->quantities >> quantity & 1; }
 
+static void note_change(struct join *j, enum ab_quantity quantity) {
+  j->v->changed++;
+  j->v->changed_of[quantity]++;
+}
+
 /* Where `step` is or belongs; steps come nearly in order, so the search starts at the end. */
 static size_t step_position(const struct join *j, int step) {
   size_t low = 0, high = j->steps;
@@ -126,7 +131,7 @@ static ab_status join_tensor(struct join *j, const struct ab_recorded *rb) {
     change = AB_CHANGE_RETYPED;
   else
     return judge_tensor(j, ra, rb);
-  j->v->changed++;
+  note_change(j, ab_quantity_of(&b->id));
   return ab_groups_add(&j->groups, change, ra ? &ra->observation : NULL, b);
 }
 
@@ -148,7 +153,7 @@ static ab_status join_metric(struct join *j, const struct ab_recorded_metric *rb
   if (!takes_part(j, AB_Q_METRIC)) return AB_OK;
   const struct ab_recorded_metric *ra = ab_recording_metric(j->c->a, rb->metric.step, rb->metric.name);
   if (ra && (ra->metric.f32 == rb->metric.f32 || j->c->retyped)) return judge_metric(j, ra, rb);
-  j->v->changed++;
+  note_change(j, AB_Q_METRIC);
   return ab_groups_add_metric(&j->groups, ra ? AB_CHANGE_RETYPED : AB_CHANGE_MISSING, &rb->metric);
 }
 
@@ -159,15 +164,17 @@ static ab_status join_rest(struct join *j) {
     const struct ab_observation *o = &a->observation[i].observation;
     if (!takes_part(j, ab_quantity_of(&o->id)) || ab_recording_find(b, &o->id)) continue;
     j->v->ignored += j->c->partial;
-    j->v->changed += !j->c->partial;
-    if (!j->c->partial) AB_TRY(ab_groups_add(&j->groups, AB_CHANGE_ADDED, o, NULL));
+    if (j->c->partial) continue;
+    note_change(j, ab_quantity_of(&o->id));
+    AB_TRY(ab_groups_add(&j->groups, AB_CHANGE_ADDED, o, NULL));
   }
   for (size_t i = 0; i < a->metrics && takes_part(j, AB_Q_METRIC); i++) {
     const struct ab_metric *m = &a->metric[i].metric;
     if (ab_recording_metric(b, m->step, m->name)) continue;
     j->v->ignored += j->c->partial;
-    j->v->changed += !j->c->partial;
-    if (!j->c->partial) AB_TRY(ab_groups_add_metric(&j->groups, AB_CHANGE_ADDED, m));
+    if (j->c->partial) continue;
+    note_change(j, AB_Q_METRIC);
+    AB_TRY(ab_groups_add_metric(&j->groups, AB_CHANGE_ADDED, m));
   }
   return AB_OK;
 }

@@ -107,6 +107,7 @@ struct ab_verdict {
   struct ab_finding first_difference; /* first differing bit, failing or not; valid if any_difference */
   bool uncalibrated;             /* a bound by AB_RULE_UNCALIBRATED or FLOOR was used */
   size_t changed;                /* identities that differ in structure */
+  size_t changed_of[AB_QUANTITIES];
   struct ab_group *group;        /* owned; at most AB_GROUPS_MAX, the largest first */
   size_t groups, groups_left_out;
 };
@@ -117,18 +118,3 @@ enum { AB_GROUPS_MAX = 32 };
  * 0. */
 ab_status ab_verdict(struct ab_verdict *out, const struct ab_comparison *comparison);
 void ab_verdict_free(struct ab_verdict *verdict);
-
-/* All verdicts of a run in one word. */
-enum ab_cause {
-  AB_CAUSE_EQUAL,
-  AB_CAUSE_A_WRONG,    /* a != b, b agrees with the truth, a does not */
-  AB_CAUSE_B_WRONG,
-  AB_CAUSE_BOTH_MOVED, /* a = b, and both left the truth or the golden */
-  AB_CAUSE_UNDECIDED,  /* a != b, and both or neither agree with the truth */
-  AB_CAUSE_GOLDEN_STALE, /* a = b = oracle, and the golden has other numbers */
-  AB_CAUSE_STRUCTURE,  /* not comparable */
-  AB_CAUSE_UNCALIBRATED
-};
-/* ab: a against b; at, bt: each against the truth (oracle), NULL if it did not run. */
-enum ab_cause ab_cause_of(const struct ab_verdict *ab, const struct ab_verdict *at, const struct ab_verdict *bt);
-const char *ab_cause_name(enum ab_cause cause);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "loss.h"
+#include "observed.h"
 #include "schedule.h"
 
 const struct ab_metric_field ab_metric_fields[] = {
@@ -139,6 +140,20 @@ static ab_status observe_moments(const struct ab_trainer *t, size_t i) {
   return AB_OK;
 }
 
+/* How many updates there have been. MaxText's TrainState.step; the count of optax's scale_by_adam and schedule. */
+static ab_status observe_counts(const struct ab_trainer *t) {
+  static const char *const names[] = {AB_OBS_STATE "step", AB_OBS_STATE "count"};
+  const struct ab_where nowhere = {-1, -1, -1, false};
+  int32_t updates = (int32_t)t->step + 1;
+  struct ab_view view = {.dtype = AB_I32, .shape = {1, {1}}, .stride = {1}, .data = &updates};
+  for (size_t i = 0; i < 2 && t->exec->probe && !t->exec->kernels->dry; i++) {
+    struct ab_identity id = {.step = t->step, .microbatch = -1, .layer = -1, .phase = AB_UPDATE};
+    snprintf(id.tensor, sizeof id.tensor, "%s", names[i]);
+    AB_TRY(ab_probe_observe(t->exec->probe, &id, &nowhere, &view));
+  }
+  return AB_OK;
+}
+
 struct squares {
   double grads, params;
 };
@@ -168,6 +183,7 @@ static ab_status update(struct ab_trainer *t, struct ab_metrics *metrics) {
     AB_TRY(observe(t, &t->params.leaf[i], AB_UPDATE, "", &t->params.leaf[i].view));
     AB_TRY(observe_moments(t, i));
   }
+  AB_TRY(observe_counts(t));
   metrics->grad_norm = norm(t->exec->kernels, sums.grads);
   metrics->param_norm = norm(t->exec->kernels, sums.params);
   return AB_OK;

@@ -3,7 +3,8 @@
  *
  * Norms are sums per (layer, parameter) in canonical order, in double, rounded once: the same for every stacked layout.
  * Observed, at level STATE, outside any parallel region: gradients before clipping (phase BACKWARD, tensor = parameter
- * name, layer), then parameters and moments ("mu/<name>", "nu/<name>") after the update (phase UPDATE).
+ * name, layer), then parameters and moments ("mu/<name>", "nu/<name>") after the update (phase UPDATE), and the counts
+ * of updates ("state/step", "state/count").
  */
 #pragma once
 

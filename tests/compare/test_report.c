@@ -11,6 +11,7 @@ struct run {
   struct both ab, ao;
   struct ab_verdict red, bounded;
   const struct ab_verdict *verdict[2];
+  struct ab_facts facts;
   struct ab_report report;
 };
 
@@ -33,6 +34,8 @@ static void run_start(struct run *r, float factor, bool missing) {
   ck_ok(ab_verdict(&r->bounded, &ao));
   r->verdict[0] = &r->red;
   r->verdict[1] = &r->bounded;
+  r->facts = (struct ab_facts){0};
+  ab_fact_verdict(&r->facts, AB_FACT_AB, &r->red);
   r->report = (struct ab_report){.tool = "ab_compare",
                                  .version = "0.1.0",
                                  .case_name = "t01",
@@ -41,7 +44,7 @@ static void run_start(struct run *r, float factor, bool missing) {
                                  .dtype = "float32",
                                  .verdict = r->verdict,
                                  .verdicts = 2,
-                                 .cause = ab_cause_of(&r->red, NULL, NULL)};
+                                 .cause = ab_cause_of(&r->facts), .facts = &r->facts};
 }
 
 static void run_stop(struct run *r) {
@@ -111,7 +114,7 @@ START_TEST(a_red_report_names_tensor_values_bound_and_divergence) {
   char *text;
   run_start(&r, 1.5f, false);
   ck_ok(ab_report_text(&text, &r.report));
-  ck_assert_int_eq(lines_of(text), 10);
+  ck_assert_int_eq(lines_of(text), 11);
   ck_assert_int_eq(strncmp(text, "DIFFERENT: ", 11), 0);
   has(text, "DIFFERENT: linen against nnx, t01; 1 of 14 tensors and metrics differ; cause: undecided\n");
   has(text, "worst: step 1 layers/2/mlp/wo/kernel backward (linen against nnx, weight gradient, 1 of 12 ");
@@ -172,7 +175,7 @@ START_TEST(structure_is_on_the_default_screen) {
   char *text;
   run_start(&r, 1, true);
   ck_ok(ab_report_text(&text, &r.report));
-  ck_assert_int_eq(lines_of(text), 11);
+  ck_assert_int_eq(lines_of(text), 12);
   ck_assert_int_eq(strncmp(text, "NOT COMPARABLE: ", 16), 0);
   has(text, "structure: missing in linen: layers/*/mlp/wi/kernel backward (1)");
   has(text, "exit: 5 (not comparable)");

@@ -98,7 +98,7 @@ START_TEST(a_fingerprint_sees_any_layout) {
 END_TEST
 
 START_TEST(the_table_of_tiers) {
-  for (int q = 0; q < AB_QUANTITIES; q++) {
+  for (int q = 0; q < AB_Q_INPUT; q++) {
     struct ab_bound same = ab_tier_bound(AB_PAIR_SAME, (enum ab_quantity)q, 1, 1);
     struct ab_bound f64 = ab_tier_bound(AB_PAIR_F64, (enum ab_quantity)q, 1, 1);
     struct ab_bound given = ab_tier_bound(AB_PAIR_RECORDED, (enum ab_quantity)q, 2e-5, 1);
@@ -107,6 +107,14 @@ START_TEST(the_table_of_tiers) {
     ck_assert(f64.tier == AB_TIER_BOUNDED && f64.limit == 1e-13 && f64.rule == AB_RULE_FIXED);
     ck_assert(given.limit == 2e-5 && given.rule == AB_RULE_GIVEN && !ab_rule_uncalibrated(given.rule));
     ck_assert(own.limit == 4 * 3e-6 && own.rule == AB_RULE_UNCALIBRATED && ab_rule_uncalibrated(own.rule));
+  }
+}
+END_TEST
+
+START_TEST(inputs_and_counts_are_bitwise_everywhere) {
+  for (int pair = 0; pair < AB_PAIRS; pair++) {
+    ck_assert_int_eq(ab_tier_bound((enum ab_pair)pair, AB_Q_INPUT, 1, 1).tier, AB_TIER_BITWISE);
+    ck_assert_int_eq(ab_tier_bound((enum ab_pair)pair, AB_Q_STATE, 1, 1).tier, AB_TIER_BITWISE);
   }
 }
 END_TEST
@@ -164,6 +172,9 @@ static const struct {
     {"decoder/decoder_norm/scale", -1, AB_UPDATE, AB_Q_PARAMETER},
     {"weights", 1, AB_BACKWARD, AB_Q_WEIGHT_GRADIENT},
     {"ff_1", 1, AB_UPDATE, AB_Q_PARAMETER},
+    {"input/params/mlp/wo/kernel", 1, AB_FORWARD, AB_Q_INPUT},
+    {"input/batch/targets", -1, AB_FORWARD, AB_Q_INPUT},
+    {"state/step", -1, AB_UPDATE, AB_Q_STATE},
 };
 
 START_TEST(quantities_follow_name_phase_and_layer) {
@@ -199,6 +210,7 @@ static Suite *suite(void) {
   tcase_add_test(c, long_tensors_are_projected_element_by_element);
   tcase_add_test(c, a_fingerprint_sees_any_layout);
   tcase_add_test(c, the_table_of_tiers);
+  tcase_add_test(c, inputs_and_counts_are_bitwise_everywhere);
   tcase_add_test(c, the_floor_and_absent_bounds);
   tcase_add_test(c, a_bound_met_exactly_holds_and_the_next_double_does_not);
   tcase_add_test(c, exit_codes_fold_in_their_order);

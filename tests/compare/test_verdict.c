@@ -237,7 +237,6 @@ START_TEST(uncalibrated_is_refused_where_calibration_is_required) {
   c.calibrated = true;
   ck_ok(ab_verdict(&v, &c));
   ck_assert_int_eq(v.exit, AB_EXIT_INCOMPARABLE);
-  ck_assert_int_eq(ab_cause_of(&v, NULL, NULL), AB_CAUSE_UNCALIBRATED);
   stop(&f, &v);
 }
 END_TEST
@@ -501,22 +500,6 @@ START_TEST(equal_digests_of_different_dtypes_prove_nothing) {
 }
 END_TEST
 
-START_TEST(causes) {
-  struct ab_verdict equal = {.exit = AB_EXIT_EQUAL, .any = true, .counts_right = true};
-  struct ab_verdict red = {.exit = AB_EXIT_DIFFERENT, .any = true, .counts_right = true};
-  struct ab_verdict shape = {.exit = AB_EXIT_INCOMPARABLE, .any = true, .counts_right = true, .changed = 1};
-  ck_assert_int_eq(ab_cause_of(&equal, &equal, &equal), AB_CAUSE_EQUAL);
-  ck_assert_int_eq(ab_cause_of(&equal, NULL, NULL), AB_CAUSE_EQUAL);
-  ck_assert_int_eq(ab_cause_of(&red, &red, &equal), AB_CAUSE_A_WRONG);
-  ck_assert_int_eq(ab_cause_of(&red, &equal, &red), AB_CAUSE_B_WRONG);
-  ck_assert_int_eq(ab_cause_of(&equal, &red, &red), AB_CAUSE_BOTH_MOVED);
-  ck_assert_int_eq(ab_cause_of(&red, &red, &red), AB_CAUSE_UNDECIDED);
-  ck_assert_int_eq(ab_cause_of(&red, NULL, NULL), AB_CAUSE_UNDECIDED);
-  ck_assert_int_eq(ab_cause_of(&red, &shape, &red), AB_CAUSE_STRUCTURE);
-  ck_assert_str_eq(ab_cause_name(AB_CAUSE_BOTH_MOVED), "both moved");
-}
-END_TEST
-
 /* Refuses the allocation number `fuse`. */
 static size_t fuse;
 static void *fused_alloc(void *ctx, size_t bytes) {
@@ -584,7 +567,6 @@ static Suite *suite(void) {
   tcase_add_test(c, an_unjudged_tensor_is_never_equal_even_without_expected_counts);
   tcase_add_test(c, fingerprints_of_other_seeds_say_nothing);
   tcase_add_test(c, equal_digests_of_different_dtypes_prove_nothing);
-  tcase_add_test(c, causes);
   tcase_add_test(c, any_refused_allocation_is_a_clean_failure);
   suite_add_tcase(s, c);
   return s;

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cause.h"
 #include "faults.h"
 #include "mem.h"
 #include "tap.h"
@@ -105,7 +106,11 @@ static void check_cause(const struct row *row, const struct ab_recording *faulty
   struct ab_verdict at = side_verdict(faulty, oracle, opened(row->in));
   struct ab_verdict bt = side_verdict(clean(row->in, healthy), oracle, opened(row->in));
   enum ab_cause expected = row->exit == AB_EXIT_INCOMPARABLE ? AB_CAUSE_STRUCTURE : AB_CAUSE_A_WRONG;
-  enum ab_cause cause = ab_cause_of(verdict, &at, &bt);
+  struct ab_facts facts = {0};
+  ab_fact_verdict(&facts, AB_FACT_AB, verdict);
+  ab_fact_verdict(&facts, AB_FACT_A_ORACLE, &at);
+  ab_fact_verdict(&facts, AB_FACT_B_ORACLE, &bt);
+  enum ab_cause cause = ab_cause_of(&facts);
   ck_assert_msg(cause == expected, "%s: cause is '%s', expected '%s'", what, ab_cause_name(cause),
                 ab_cause_name(expected));
   ab_verdict_free(&at);

@@ -21,6 +21,7 @@ REFERENCE = ROOT / 'tests/fixtures/reference'
 FAULTS = ROOT / 'tests/fixtures/faults'
 SMALL = str(FAULTS / 'circ.yml')  # a config that runs in a fraction of a second
 EQUAL, DIFFERENT, USAGE, SIDE, GOLDEN, INCOMPARABLE = range(6)
+TOOL = BUILD / 'tools/ab_compare'
 LIMIT = 300  # seconds: a tool that hangs fails, it does not hang the tests
 
 WORK = pathlib.Path(tempfile.mkdtemp(prefix='abpipe-e2e-'))
@@ -113,6 +114,19 @@ def copy_case(name):
     target = folder() / name
     shutil.copytree(REFERENCE / name, target)
     return target
+
+
+def program(text, name='ab_compare'):
+    """An executable shell script."""
+    path = folder('program') / name
+    path.write_text('#!/bin/sh\n' + text)
+    path.chmod(0o755)
+    return path
+
+
+def build(side, version=f'"{TOOL}" --version'):
+    """Something that passes for a build: its version, and what it does as a side."""
+    return program(f'if [ "$1" = --version ]; then {version}; exit; fi\n{side}\n')
 
 
 SIZES = {'F32': 4, 'I32': 4, 'F64': 8, 'I64': 8}

@@ -3,22 +3,7 @@
 import json
 import shutil
 
-from e2e import BUILD, DIFFERENT, EQUAL, SIDE, SMALL, case, check, expect, folder, main, refuse
-
-TOOL = BUILD / 'tools/ab_compare'
-
-
-def program(text, name='ab_compare'):
-    """An executable shell script."""
-    path = folder('program') / name
-    path.write_text('#!/bin/sh\n' + text)
-    path.chmod(0o755)
-    return path
-
-
-def build(side, version=f'"{TOOL}" --version'):
-    """Something that passes for a build: its version, and what it does as a side."""
-    return program(f'if [ "$1" = --version ]; then {version}; exit; fi\n{side}\n')
+from e2e import DIFFERENT, EQUAL, SIDE, SMALL, TOOL, build, case, check, expect, folder, main, program, refuse
 
 
 def other_build():

@@ -324,9 +324,9 @@ START_TEST(wrong_inventories_are_named) {
 }
 END_TEST
 
-/* What the probe gets: each leaf's gradient, then its parameter and moments. */
+/* What the probe gets: each leaf's gradient, then its parameter and moments, then the counts. */
 struct seen {
-  int gradients, parameters, moments, order_faults;
+  int gradients, parameters, moments, counts, order_faults;
 };
 
 static ab_status see(void *ctx, const struct ab_observation *o, const void *values) {
@@ -334,7 +334,9 @@ static ab_status see(void *ctx, const struct ab_observation *o, const void *valu
   (void)values;
   bool moment = strncmp(o->id.tensor, "mu/", 3) == 0 || strncmp(o->id.tensor, "nu/", 3) == 0;
   seen->gradients += o->id.phase == AB_BACKWARD;
-  seen->parameters += o->id.phase == AB_UPDATE && !moment;
+  bool count = strncmp(o->id.tensor, "state/", 6) == 0;
+  seen->counts += count && o->id.phase == AB_UPDATE && o->dtype == AB_I32 && o->summary.sum == 1;
+  seen->parameters += o->id.phase == AB_UPDATE && !moment && !count;
   seen->moments += o->id.phase == AB_UPDATE && moment;
   seen->order_faults += o->id.phase == AB_BACKWARD && seen->parameters;
   ck_assert_int_eq(o->id.step, 0);
@@ -359,6 +361,7 @@ START_TEST(every_leaf_is_observed) {
   set_grads(&r, 0, 1.0);
   ck_ok(ab_trainer_step(&r.trainer, NULL, &m));
   ck_assert_int_eq(seen.gradients, LEAVES);
+  ck_assert_int_eq(seen.counts, 2);
   ck_assert_int_eq(seen.parameters, LEAVES);
   ck_assert_int_eq(seen.moments, 2 * LEAVES);
   ck_assert_int_eq(seen.order_faults, 0);

@@ -1,0 +1,167 @@
+#include "cause.h"
+#include "sides.h"
+
+/* What is known, and the word that it folds into. A fact that is not named is unknown. */
+struct row {
+  const char *what;
+  enum ab_cause cause;
+  struct {
+    enum ab_fact fact;
+    enum ab_known known;
+  } fact[6];
+};
+
+#define YES(fact) {fact, AB_HOLDS}
+#define NO(fact) {fact, AB_BROKEN}
+
+static const struct row rows[] = {
+    {"all hold", AB_CAUSE_EQUAL, {YES(AB_FACT_AB), YES(AB_FACT_A_ORACLE), YES(AB_FACT_B_ORACLE), YES(AB_FACT_SHARED)}},
+    {"nothing but A = B", AB_CAUSE_EQUAL, {YES(AB_FACT_AB)}},
+    {"A left the oracle", AB_CAUSE_A_WRONG, {NO(AB_FACT_AB), NO(AB_FACT_A_ORACLE), YES(AB_FACT_B_ORACLE)}},
+    {"B left the oracle", AB_CAUSE_B_WRONG, {NO(AB_FACT_AB), YES(AB_FACT_A_ORACLE), NO(AB_FACT_B_ORACLE)}},
+    {"the oracle goes before the distance", AB_CAUSE_A_WRONG,
+     {NO(AB_FACT_AB), NO(AB_FACT_A_ORACLE), YES(AB_FACT_B_ORACLE), YES(AB_FACT_A_TRUTH), NO(AB_FACT_B_TRUTH)}},
+    {"both left the oracle, A is near", AB_CAUSE_B_WRONG,
+     {NO(AB_FACT_AB), NO(AB_FACT_A_ORACLE), NO(AB_FACT_B_ORACLE), YES(AB_FACT_A_TRUTH), NO(AB_FACT_B_TRUTH)}},
+    {"both left the oracle, B is near", AB_CAUSE_A_WRONG,
+     {NO(AB_FACT_AB), NO(AB_FACT_A_ORACLE), NO(AB_FACT_B_ORACLE), NO(AB_FACT_A_TRUTH), YES(AB_FACT_B_TRUTH)}},
+    {"both far, the slope is A's", AB_CAUSE_B_WRONG,
+     {NO(AB_FACT_AB), NO(AB_FACT_A_TRUTH), NO(AB_FACT_B_TRUTH), YES(AB_FACT_A_SLOPE), NO(AB_FACT_B_SLOPE)}},
+    {"both far, the slope is B's", AB_CAUSE_A_WRONG,
+     {NO(AB_FACT_AB), NO(AB_FACT_A_TRUTH), NO(AB_FACT_B_TRUTH), NO(AB_FACT_A_SLOPE), YES(AB_FACT_B_SLOPE)}},
+    {"only the golden knows, A", AB_CAUSE_A_WRONG, {NO(AB_FACT_AB), NO(AB_FACT_A_GOLDEN), YES(AB_FACT_B_GOLDEN)}},
+    {"only the golden knows, B", AB_CAUSE_B_WRONG, {NO(AB_FACT_AB), YES(AB_FACT_A_GOLDEN), NO(AB_FACT_B_GOLDEN)}},
+    {"nobody knows", AB_CAUSE_UNDECIDED, {NO(AB_FACT_AB)}},
+    {"both wrong in every way", AB_CAUSE_UNDECIDED,
+     {NO(AB_FACT_AB), NO(AB_FACT_A_ORACLE), NO(AB_FACT_B_ORACLE), NO(AB_FACT_A_TRUTH), NO(AB_FACT_B_TRUTH)}},
+    {"A = B, both left the oracle", AB_CAUSE_BOTH_MOVED,
+     {YES(AB_FACT_AB), NO(AB_FACT_A_ORACLE), NO(AB_FACT_B_ORACLE)}},
+    {"A = B, within bounds only B left", AB_CAUSE_BOTH_MOVED,
+     {YES(AB_FACT_AB), YES(AB_FACT_A_ORACLE), NO(AB_FACT_B_ORACLE)}},
+    {"A = B = oracle, float64 is elsewhere", AB_CAUSE_BOTH_MOVED,
+     {YES(AB_FACT_AB), YES(AB_FACT_A_ORACLE), YES(AB_FACT_B_ORACLE), NO(AB_FACT_SHARED)}},
+    {"moved goes before a stale golden", AB_CAUSE_BOTH_MOVED,
+     {YES(AB_FACT_AB), NO(AB_FACT_SHARED), NO(AB_FACT_A_GOLDEN), NO(AB_FACT_B_GOLDEN)}},
+    {"the golden alone has other numbers", AB_CAUSE_GOLDEN_STALE,
+     {YES(AB_FACT_AB), YES(AB_FACT_SHARED), NO(AB_FACT_A_GOLDEN), NO(AB_FACT_B_GOLDEN)}},
+    {"A recomputes something else", AB_CAUSE_A_WRONG, {YES(AB_FACT_AB), NO(AB_FACT_A_RECOMPUTE)}},
+    {"B recomputes something else", AB_CAUSE_B_WRONG,
+     {YES(AB_FACT_AB), YES(AB_FACT_A_RECOMPUTE), NO(AB_FACT_B_RECOMPUTE)}},
+    {"both recompute something else", AB_CAUSE_BOTH_MOVED,
+     {YES(AB_FACT_AB), NO(AB_FACT_A_RECOMPUTE), NO(AB_FACT_B_RECOMPUTE)}},
+    {"counters", AB_CAUSE_STRUCTURE, {YES(AB_FACT_AB), NO(AB_FACT_COUNTERS), NO(AB_FACT_A_GOLDEN)}},
+    {"structure goes before values", AB_CAUSE_STRUCTURE,
+     {NO(AB_FACT_STRUCTURE), NO(AB_FACT_AB), NO(AB_FACT_A_ORACLE), YES(AB_FACT_B_ORACLE)}},
+    {"inputs go before all", AB_CAUSE_INPUT,
+     {NO(AB_FACT_INPUTS), NO(AB_FACT_STRUCTURE), NO(AB_FACT_AB), NO(AB_FACT_A_ORACLE), YES(AB_FACT_B_ORACLE)}},
+    {"uncalibrated comes last", AB_CAUSE_UNCALIBRATED, {YES(AB_FACT_AB), YES(AB_FACT_SHARED), NO(AB_FACT_CALIBRATED)}},
+    {"a golden goes before calibration", AB_CAUSE_GOLDEN_STALE, {NO(AB_FACT_A_GOLDEN), NO(AB_FACT_CALIBRATED)}},
+};
+
+START_TEST(facts_fold_into_one_cause) {
+  struct ab_facts facts = {0};
+  const struct row *row = &rows[_i];
+  for (int i = 0; i < 6; i++)
+    if (row->fact[i].known) facts.known[row->fact[i].fact] = row->fact[i].known;
+  enum ab_cause cause = ab_cause_of(&facts);
+  ck_assert_msg(cause == row->cause, "%s: '%s', expected '%s'", row->what, ab_cause_name(cause),
+                ab_cause_name(row->cause));
+}
+END_TEST
+
+START_TEST(every_cause_is_reached_by_a_row) {
+  bool seen[AB_CAUSE_UNCALIBRATED + 1] = {false};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) seen[rows[i].cause] = true;
+  for (int c = 0; c <= AB_CAUSE_UNCALIBRATED; c++) ck_assert_msg(seen[c], "%s", ab_cause_name((enum ab_cause)c));
+}
+END_TEST
+
+START_TEST(a_broken_fact_keeps_its_first_reason) {
+  struct ab_facts facts = {0};
+  ab_fact_set(&facts, AB_FACT_SHARED, true, "fine");
+  ab_fact_set(&facts, AB_FACT_SHARED, false, "first");
+  ab_fact_set(&facts, AB_FACT_SHARED, false, "second");
+  ab_fact_set(&facts, AB_FACT_SHARED, true, "third");
+  ck_assert_int_eq(facts.known[AB_FACT_SHARED], AB_BROKEN);
+  ck_assert_str_eq(facts.reason[AB_FACT_SHARED], "first");
+}
+END_TEST
+
+/* Two sides that observe one input and one leaf; what is changed in a is given by the loop. */
+enum changed { NOTHING, INPUT, INPUT_SHAPE, LEAF_VALUE, LEAF_MISSING };
+
+static void fill(struct side *s, enum changed changed) {
+  struct ab_identity input = identity(-1, 0, "input/params/mlp/wo/kernel", AB_FORWARD);
+  struct ab_identity leaf = identity(0, 0, "mlp/wo/kernel", AB_BACKWARD);
+  struct ab_tensor *in = side_tensor(s, &input, AB_F32, (struct ab_shape){1, {changed == INPUT_SHAPE ? 3 : 4}});
+  struct ab_tensor *out = side_tensor(s, &leaf, AB_F32, (struct ab_shape){1, {4}});
+  ((float *)in->data)[1] = changed == INPUT ? 2 : 1;
+  ((float *)out->data)[2] = changed == INPUT || changed == LEAF_VALUE ? 7 : 5;
+  side_observe(s, &input);
+  if (changed != LEAF_MISSING) side_observe(s, &leaf);
+  ab_recording_complete(s->recording);
+}
+
+static enum ab_cause cause_when(enum changed changed, struct ab_facts *facts) {
+  struct side a = side_new("linen"), b = side_new("nnx");
+  struct both both;
+  struct ab_verdict v;
+  fill(&a, changed);
+  fill(&b, NOTHING);
+  struct ab_comparison c = comparison_of(&both, &a, &b);
+  c.expected = ab_expected_none();
+  ck_ok(ab_verdict(&v, &c));
+  *facts = (struct ab_facts){0};
+  ab_fact_verdict(facts, AB_FACT_AB, &v);
+  ab_verdict_free(&v);
+  side_free(&a);
+  side_free(&b);
+  return ab_cause_of(facts);
+}
+
+START_TEST(inputs_are_looked_at_before_what_follows_from_them) {
+  struct ab_facts facts;
+  ck_assert_int_eq(cause_when(NOTHING, &facts), AB_CAUSE_EQUAL);
+  ck_assert_int_eq(facts.known[AB_FACT_INPUTS], AB_HOLDS);
+  ck_assert_int_eq(cause_when(INPUT, &facts), AB_CAUSE_INPUT);
+  ck_assert_msg(strstr(facts.reason[AB_FACT_INPUTS], "1 of 1 initial parameters") != NULL, "%s",
+                facts.reason[AB_FACT_INPUTS]);
+  ck_assert_int_eq(cause_when(INPUT_SHAPE, &facts), AB_CAUSE_INPUT);
+  ck_assert_int_eq(facts.known[AB_FACT_STRUCTURE], AB_HOLDS);
+  ck_assert_int_eq(cause_when(LEAF_VALUE, &facts), AB_CAUSE_UNDECIDED);
+  ck_assert_int_eq(cause_when(LEAF_MISSING, &facts), AB_CAUSE_STRUCTURE);
+}
+END_TEST
+
+START_TEST(a_record_that_lacks_tensors_is_stale) {
+  struct ab_facts facts = {.known = {[AB_FACT_AB] = AB_HOLDS}};
+  struct ab_verdict v = {.exit = AB_EXIT_INCOMPARABLE, .name_a = "linen", .name_b = "golden", .any = true, .changed = 1};
+  ab_fact_verdict(&facts, AB_FACT_A_GOLDEN, &v);
+  ck_assert_int_eq(facts.known[AB_FACT_STRUCTURE], AB_UNKNOWN);
+  ck_assert_int_eq(ab_cause_of(&facts), AB_CAUSE_GOLDEN_STALE);
+}
+END_TEST
+
+START_TEST(only_what_is_broken_or_was_asked_is_told) {
+  struct ab_facts facts = {.known = {[AB_FACT_AB] = AB_HOLDS, [AB_FACT_A_ORACLE] = AB_HOLDS, [AB_FACT_INPUTS] = AB_HOLDS}};
+  for (int f = 0; f < AB_FACTS; f++) ck_assert(!ab_fact_telling(&facts, (enum ab_fact)f));
+  facts.known[AB_FACT_AB] = AB_BROKEN;
+  ck_assert(ab_fact_telling(&facts, AB_FACT_AB) && ab_fact_telling(&facts, AB_FACT_A_ORACLE));
+  ck_assert(!ab_fact_telling(&facts, AB_FACT_INPUTS) && !ab_fact_telling(&facts, AB_FACT_B_ORACLE));
+}
+END_TEST
+
+static Suite *suite(void) {
+  Suite *s = suite_create("cause");
+  TCase *c = tcase_create("cause");
+  tcase_add_loop_test(c, facts_fold_into_one_cause, 0, sizeof rows / sizeof *rows);
+  tcase_add_test(c, every_cause_is_reached_by_a_row);
+  tcase_add_test(c, a_broken_fact_keeps_its_first_reason);
+  tcase_add_test(c, inputs_are_looked_at_before_what_follows_from_them);
+  tcase_add_test(c, a_record_that_lacks_tensors_is_stale);
+  tcase_add_test(c, only_what_is_broken_or_was_asked_is_told);
+  suite_add_tcase(s, c);
+  return s;
+}
+
+int main(void) { return ab_run_suite(suite()); }
