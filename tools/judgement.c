@@ -86,16 +86,16 @@ static ab_status fits(struct ab_golden *golden, const struct ab_case *c) {
   return status;
 }
 
-/* A golden that cannot be used is exit 4, and nothing runs. */
+/* A golden that cannot be used is exit 4, and nothing runs unless for a pending one in the place of a stale one. */
 static void read_golden(struct ab_judgement *j) {
   if (!j->opened.golden_path) return;
   ab_status status = ab_golden_read(&j->golden, j->opened.golden_path);
-  if (status == AB_OK) status = fits(j->golden, &j->opened);
   if (status == AB_OK) status = ab_golden_recording(&j->golden_recording, j->golden);
-  if (status != AB_OK) {
-    ab_judgement_trouble(j, AB_EXIT_GOLDEN, ab_status_message());
-    return;
-  }
+  bool usable = status == AB_OK;
+  if (usable) status = fits(j->golden, &j->opened);
+  j->stale = usable && status != AB_OK;
+  if (status != AB_OK) ab_judgement_trouble(j, AB_EXIT_GOLDEN, ab_status_message());
+  if (!usable) return;
   j->fingerprints = true;
   if (j->request.numerics) return;
   j->request.numerics = j->golden->numerics;
@@ -239,8 +239,9 @@ static bool programs_stand(struct ab_judgement *j) {
 ab_status ab_judgement_run(struct ab_judgement *j) {
   if (!programs_stand(j)) return AB_OK;
   open_results(j);
-  if (j->extra == AB_EXIT_GOLDEN) return AB_OK;
+  if (j->extra == AB_EXIT_GOLDEN && !(j->stale && ab_pending_wanted(j))) return AB_OK;
   ab_status status = run_sides(j);
+  if (status == AB_OK) status = ab_judgement_pend(j);
   if (j->scratch) ab_scratch_remove(j->scratch);
   return status;
 }

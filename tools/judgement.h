@@ -39,6 +39,8 @@ struct ab_judgement {
   struct ab_reference *reference;
   struct ab_golden *golden;
   struct ab_recording *golden_recording;
+  bool stale;          /* the golden is of another config: there is nothing to compare, but a pending one to write */
+  bool golden_differs; /* a side gave other numbers than the golden */
   struct ab_verdict verdict[AB_VERDICTS_MAX];
   size_t verdicts;
   struct ab_own_distance own;
@@ -66,6 +68,10 @@ ab_status ab_judgement_run_oracle_at_a(struct ab_judgement *j);
 ab_status ab_judgement_run_terms(struct ab_judgement *j);
 /* terms.c: notes which terms of a wrong weight gradient are missing or doubled, where residues can tell. */
 ab_status ab_judge_terms(struct ab_judgement *j);
+/* pending.c. Whether a red comparison leaves a pending golden: its case folder's own golden, run as recorded. */
+bool ab_pending_wanted(const struct ab_judgement *j);
+/* Writes it when the golden is stale or differs, and notes what was done. AB_EIO only with --require-pending. */
+ab_status ab_judgement_pend(struct ab_judgement *j);
 /* verdicts.c: everything that is judged once the sides have run. */
 ab_status ab_judge_all(struct ab_judgement *j);
 /* The first trouble that is not a verdict stays; folded into the exit code. */

@@ -47,6 +47,9 @@ static void table(struct ab_option out[OPTIONS], struct ab_request *r) {
        .text = &r->suite},
       {.name = "json", .argument = "FILE|-", .help = "write the report as JSON", .text = &r->json},
       {.name = "dump", .argument = "DIR", .help = "write what A produced as a bundle", .text = &r->dump},
+      {.name = "no-pending", .help = "write no golden.pending.json when a golden differs", .flag = &r->no_pending},
+      {.name = "require-pending", .help = "make it an error when that file cannot be written",
+       .flag = &r->require_pending},
       {.name = "steps", .argument = "N", .help = "run the first N steps of the schedule", .number = &r->steps},
       {.name = "devices", .argument = "N", .help = "device count (default: product of the parallelism factors)",
        .number = &r->devices},
@@ -60,8 +63,6 @@ static void table(struct ab_option out[OPTIONS], struct ab_request *r) {
       {.name = "verbose", .help = "print every config value, and what it cannot do here", .flag = &r->verbose},
       {.name = "help", .help = "print this", .flag = &r->help},
       {.name = "version", .help = "print version, compiler and BLAS", .flag = &r->version},
-      {.name = "reason", .argument = "TEXT", .text = &r->reason}, /* ab_golden */
-      {.name = "keep", .argument = "all|ends", .text = &r->keep}, /* ab_golden */
       {.name = AB_SIDE_ROUTE, .argument = "ROUTE", .text = &r->side},
       {.name = AB_SIDE_VALUES, .argument = "FILE", .text = &r->side_values},
       {.name = AB_SIDE_AGAINST, .argument = "FILE", .text = &r->side_against},

@@ -10,9 +10,10 @@ struct ab_request {
   const char *target;           /* CONFIG.yml or CASE_DIR */
   const char *const *overrides; /* key=value */
   size_t override_count;
-  const char *a, *b, *a_bin, *b_bin, *a_rev, *b_rev, *source, *golden, *numerics, *json, *dump, *reason, *keep, *suite;
+  const char *a, *b, *a_bin, *b_bin, *a_rev, *b_rev, *source, *golden, *numerics, *json, *dump, *suite;
   long steps, devices, timeout; /* 0: not given */
   bool allow_same, list_routes, list_defects, intended_oracle, verbose, help, version;
+  bool no_pending, require_pending; /* of a golden that a red comparison would have otherwise */
   bool ignore_golden;           /* a golden of the case directory is not compared with (it is being recorded) */
   /* side mode */
   const char *side, *side_values, *side_against, *side_from_stream, *side_from_values;

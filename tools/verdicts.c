@@ -157,10 +157,15 @@ static ab_status judge_golden(struct ab_judgement *j) {
   bool portable = j->opened.numerics == AB_NUMERICS_PORTABLE;
   const enum ab_side_place places[] = {AB_SIDE_A, AB_SIDE_B};
   if (!j->golden) return AB_OK;
+  if (j->stale) {
+    if (j->cause == AB_CAUSE_EQUAL) j->cause = AB_CAUSE_GOLDEN_STALE;
+    return AB_OK;
+  }
   AB_TRY(ab_expect_golden(&owed, &j->opened, j->golden->selection));
   for (int i = 0; i < 2; i++) {
     AB_TRY(ab_golden_compare(&j->verdict[j->verdicts], j->golden, ran(j, places[i])->recording, j->golden_recording,
                              portable, &owed, portable ? NULL : bounds, &j->own));
+    j->golden_differs |= j->verdict[j->verdicts].exit != AB_EXIT_EQUAL;
     j->verdicts++;
     enter(j, i ? AB_FACT_B_GOLDEN : AB_FACT_A_GOLDEN);
   }

@@ -69,5 +69,17 @@ void ab_names_free(struct ab_names *names);
 ab_status ab_scratch_new(char **out, const char *parent);
 /* Removes it with all it holds; refuses a path whose last component is not a temporary name. Follows no link. */
 ab_status ab_scratch_remove(const char *path);
+/* A scratch folder where `path` is to be; makes what is missing above it. */
+ab_status ab_scratch_beside(char **out, const char *path);
+/* Gives a scratch folder its name for good: rename(2), which replaces an empty folder and refuses any other. */
+ab_status ab_scratch_place(const char *scratch, const char *path);
 /* Removes temporary files in `path` whose writers have died. */
 ab_status ab_folder_sweep(const char *path);
+
+/* Waits until nobody else holds the folder. The lock is flock(2) on the folder itself: nothing is left behind when its
+ * holder dies, and a folder that cannot be written can be held too. Children do not inherit it. */
+ab_status ab_folder_lock(int *out, const char *path);
+/* Accepts -1. */
+void ab_folder_unlock(int lock);
+/* Removes a file for good: the folder is written to disk too. */
+ab_status ab_file_remove(const char *path);

@@ -1,5 +1,5 @@
 #define XXH_INLINE_ALL
-#include "golden.h"
+#include "golden_internal.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -25,9 +25,9 @@ void ab_golden_free(struct ab_golden *golden) {
   if (!golden) return;
   ab_pairs_free(golden->config, golden->configs);
   ab_pairs_free(golden->provenance, golden->provenances);
-  for (size_t i = 0; i < golden->changes; i++) ab_mem_free(golden->changelog[i]);
+  ab_golden_free_changelog(golden);
   void *blocks[] = {golden->config_digest, golden->numerics,   golden->metric, golden->metric_order,
-                    golden->leaf,          golden->leaf_order, golden->changelog};
+                    golden->leaf,          golden->leaf_order};
   for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) ab_mem_free(blocks[i]);
   ab_mem_free(golden);
 }
@@ -42,6 +42,12 @@ static ab_status sorted(struct ab_pair_text **out, const struct ab_pair_text *pa
   return AB_OK;
 }
 
+static void print_digest(char out[33], XXH128_hash_t digest) {
+  snprintf(out, 33, "%016llx%016llx", (unsigned long long)digest.high64, (unsigned long long)digest.low64);
+}
+
+void ab_golden_hash(char out[33], const char *text, size_t size) { print_digest(out, XXH3_128bits(text, size)); }
+
 static ab_status digest_sorted(char out[33], const struct ab_pair_text *pairs, size_t count) {
   XXH3_state_t state;
   XXH3_128bits_reset(&state);
@@ -53,8 +59,7 @@ static ab_status digest_sorted(char out[33], const struct ab_pair_text *pairs, s
     XXH3_128bits_update(&state, pairs[i].value, strlen(pairs[i].value));
     XXH3_128bits_update(&state, "\n", 1);
   }
-  XXH128_hash_t digest = XXH3_128bits_digest(&state);
-  snprintf(out, 33, "%016llx%016llx", (unsigned long long)digest.high64, (unsigned long long)digest.low64);
+  print_digest(out, XXH3_128bits_digest(&state));
   return AB_OK;
 }
 
@@ -95,6 +100,22 @@ static ab_status copy_provenance(struct ab_golden *g, const struct ab_provenance
   for (; g->provenances < count; g->provenances++)
     AB_TRY(copy_pair(&g->provenance[g->provenances], rows[g->provenances][0], rows[g->provenances][1]));
   return AB_OK;
+}
+
+ab_status ab_golden_add_provenance(struct ab_golden *g, const char *key, const char *value) {
+  AB_TRY(ab_mem_resize(&g->provenance, g->provenances + 1, sizeof *g->provenance));
+  for (size_t i = 0; i < g->provenances; i++)
+    if (strcmp(g->provenance[i].key, key) == 0) return AB_FAIL(AB_EMISMATCH, "provenance '%s' is given twice", key);
+  g->provenance[g->provenances] = (struct ab_pair_text){0};
+  AB_TRY(copy_pair(&g->provenance[g->provenances++], key, value));
+  qsort(g->provenance, g->provenances, sizeof *g->provenance, by_key);
+  return AB_OK;
+}
+
+const char *ab_golden_provenance(const struct ab_golden *g, const char *key) {
+  for (size_t i = 0; i < g->provenances; i++)
+    if (strcmp(g->provenance[i].key, key) == 0) return g->provenance[i].value;
+  return "unknown";
 }
 
 static ab_status copy_metrics(struct ab_golden *g, const struct ab_recording *r) {
@@ -150,8 +171,7 @@ void ab_golden_rank(struct ab_golden *g) {
   }
 }
 
-static ab_status fill(struct ab_golden *g, const struct ab_recording *recording, const char *numerics,
-                      const char *changelog) {
+static ab_status fill(struct ab_golden *g, const struct ab_recording *recording, const char *numerics) {
   if (!recording->complete || !recording->metrics || !recording->fingerprints)
     return AB_FAIL(AB_EMISMATCH, "side '%s' gave %zu metrics and %zu fingerprints%s, no golden can be made of it",
                    recording->name, recording->metrics, recording->fingerprints,
@@ -162,19 +182,15 @@ static ab_status fill(struct ab_golden *g, const struct ab_recording *recording,
   AB_TRY(copy_leaves(g, recording));
   ab_golden_rank(g);
   AB_TRY(ab_mem_string(&g->numerics, numerics));
-  AB_TRY(ab_mem_new(&g->changelog, 1, sizeof *g->changelog));
-  AB_TRY(ab_mem_string(&g->changelog[0], changelog));
-  g->changes = 1;
   return AB_OK;
 }
 
 ab_status ab_golden_new(struct ab_golden **out, const struct ab_recording *recording, const struct ab_pair_text *config,
-                        size_t configs, const struct ab_provenance *provenance, const char *numerics,
-                        const char *changelog) {
+                        size_t configs, const struct ab_provenance *provenance, const char *numerics) {
   struct ab_golden *golden;
   AB_TRY(ab_mem_new(&golden, 1, sizeof *golden));
   golden->bound = -1;
-  ab_status status = fill(golden, recording, numerics, changelog);
+  ab_status status = fill(golden, recording, numerics);
   if (status == AB_OK) status = copy_config(golden, config, configs);
   if (status == AB_OK) status = copy_provenance(golden, provenance);
   if (status != AB_OK) ab_golden_free(golden);

@@ -36,6 +36,14 @@ struct ab_provenance {
   int threads;
 };
 
+/* One acceptance. */
+struct ab_golden_change {
+  char *date, *reason; /* "2026-11-30" */
+  char *from;          /* content digest of what it replaced; NULL: nothing, or nothing readable */
+  char *digest;        /* content digest of what it left; NULL in entries from before there were digests */
+  double largest;      /* largest relative change of a number, negative: not known */
+};
+
 struct ab_golden {
   struct ab_pair_text *config; /* sorted by key */
   size_t configs;
@@ -50,7 +58,7 @@ struct ab_golden {
   struct ab_fingerprint *leaf;
   size_t *leaf_order, leaves;
   double bound;                /* relative L2 that it carries for bounded comparison, negative if none */
-  char **changelog;            /* one line per acceptance: "date reason" */
+  struct ab_golden_change *changelog; /* one entry per acceptance, the newest last */
   size_t changes;
 };
 
@@ -59,11 +67,28 @@ struct ab_golden {
 ab_status ab_golden_digest(char out[33], const struct ab_pair_text *pairs, size_t count);
 
 /* Takes the metrics and fingerprints of a complete recording. AB_EMISMATCH when it is incomplete, has no metric or no
- * fingerprint, holds a non-finite value, or a fingerprint is not that of its observation. changelog: its first line. */
+ * fingerprint, holds a non-finite value, or a fingerprint is not that of its observation. Its changelog is empty. */
 ab_status ab_golden_new(struct ab_golden **out, const struct ab_recording *recording, const struct ab_pair_text *config,
-                        size_t configs, const struct ab_provenance *provenance, const char *numerics,
-                        const char *changelog);
+                        size_t configs, const struct ab_provenance *provenance, const char *numerics);
 void ab_golden_free(struct ab_golden *golden);
+/* Adds to the provenance, in key order. AB_EMISMATCH when the key is there. */
+ab_status ab_golden_add_provenance(struct ab_golden *golden, const char *key, const char *value);
+/* Borrowed; "unknown" when the key is not there. */
+const char *ab_golden_provenance(const struct ab_golden *golden, const char *key);
+/* XXH3-128 over the canonical text of what a comparison reads: config digest, numerics, seed, selection, bound, metrics
+ * and leaves; neither provenance nor changelog. 32 hex digits. */
+ab_status ab_golden_content_digest(char out[33], const struct ab_golden *golden);
+/* Appends an entry with the digest of the content as it is now: call last. date: its first 10 bytes count. from: NULL
+ * for the first recording. */
+ab_status ab_golden_log(struct ab_golden *golden, const char *date, const char *reason, const char *from,
+                        double largest);
+/* Puts the changelog of an older golden before that of this one. */
+ab_status ab_golden_inherit(struct ab_golden *golden, const struct ab_golden *old);
+/* AB_EMISMATCH unless the changelog explains the content: an entry, no empty reason, the last digest that of the
+ * content. */
+ab_status ab_golden_check_explained(const struct ab_golden *golden, const char *what);
+/* AB_EMISMATCH for placeholders: leaves without elements, or the same number everywhere. */
+ab_status ab_golden_check_genuine(const struct ab_golden *golden, const char *what);
 /* Makes the orders ranks among what the golden holds, so that what it does not hold leaves no gap. */
 void ab_golden_rank(struct ab_golden *golden);
 /* Drops the fingerprints that the selection does not keep. AB_EMISMATCH when none is left. */

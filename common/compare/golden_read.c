@@ -4,13 +4,12 @@
 #include <string.h>
 
 #include "file.h"
-#include "golden.h"
-#include "json.h"
+#include "golden_internal.h"
 #include "mem.h"
 
 /* Exactly these members: what is missing is named by ab_json_get, what is unknown here. `keys` ends with NULL; a name
  * that begins with '?' may be missing. */
-static ab_status only_keys(const struct ab_json *object, const char *const *keys) {
+ab_status ab_golden_only_keys(const struct ab_json *object, const char *const *keys) {
   const struct ab_json *value;
   for (size_t i = 0; keys[i]; i++)
     if (keys[i][0] != '?') AB_TRY(ab_json_get(&value, object, keys[i]));
@@ -54,7 +53,7 @@ static ab_status parse_number(double *out, const struct ab_json *object, bool f3
   double decimal;
   uint64_t bits;
   if (ab_json_type(object) != AB_JSON_OBJECT) return ab_json_fail(object, "is not an object of value and bits");
-  AB_TRY(only_keys(object, keys));
+  AB_TRY(ab_golden_only_keys(object, keys));
   AB_TRY(ab_json_get_double(&decimal, object, "value"));
   AB_TRY(get_hex(&bits, object, "bits", f32 ? 8 : 16));
   double value = ab_value_of(bits, f32);
@@ -134,7 +133,7 @@ static ab_status parse_metric(struct ab_golden *g, size_t i, const struct ab_jso
   static const char *const keys[] = {"order", "step", "name", "dtype", "number", NULL};
   struct ab_metric *m = &g->metric[i];
   enum ab_dtype dtype = AB_F64;
-  AB_TRY(only_keys(object, keys));
+  AB_TRY(ab_golden_only_keys(object, keys));
   AB_TRY(get_order(g->metric_order, i, object));
   AB_TRY(get_int(&m->step, object, "step", -1));
   AB_TRY(get_name(m->name, object, "name"));
@@ -180,7 +179,7 @@ static ab_status parse_leaf(struct ab_golden *g, size_t i, const struct ab_json 
                                      "phase",  "dtype",  "shape",          "digest",     "l2",    "sum",
                                      "max_abs", "samples", "negative_zeros", "projections", NULL};
   struct ab_fingerprint *f = &g->leaf[i];
-  AB_TRY(only_keys(object, keys));
+  AB_TRY(ab_golden_only_keys(object, keys));
   AB_TRY(get_order(g->leaf_order, i, object));
   AB_TRY(get_int(&f->id.step, object, "step", -1));
   AB_TRY(get_int(&f->id.accumulation, object, "accumulation", -1));
@@ -246,19 +245,6 @@ static ab_status get_leaves(struct ab_golden *g, const struct ab_json *root) {
   return AB_OK;
 }
 
-static ab_status get_changelog(struct ab_golden *g, const struct ab_json *root) {
-  const struct ab_json *array;
-  AB_TRY(ab_json_get_array(&array, root, "changelog"));
-  AB_TRY(ab_mem_new(&g->changelog, ab_json_size(array) + 1, sizeof *g->changelog));
-  for (const struct ab_json *m = ab_json_first(array); m; m = ab_json_next(m)) {
-    const char *line;
-    AB_TRY(ab_json_string(&line, m));
-    AB_TRY(ab_mem_string(&g->changelog[g->changes], line));
-    g->changes++;
-  }
-  return AB_OK;
-}
-
 static ab_status get_bound(struct ab_golden *g, const struct ab_json *root) {
   const struct ab_json *bound;
   const char *text;
@@ -301,7 +287,7 @@ static ab_status fill(struct ab_golden *g, const struct ab_json *root) {
   const char *numerics;
   if (ab_json_type(root) != AB_JSON_OBJECT) return ab_json_fail(root, "is not an object");
   AB_TRY(check_schema(root));
-  AB_TRY(only_keys(root, keys));
+  AB_TRY(ab_golden_only_keys(root, keys));
   AB_TRY(get_config(g, root));
   AB_TRY(get_pairs(&g->provenance, &g->provenances, root, "provenance"));
   AB_TRY(ab_json_get_string(&numerics, root, "numerics"));
@@ -313,7 +299,7 @@ static ab_status fill(struct ab_golden *g, const struct ab_json *root) {
   AB_TRY(get_selection(g, root));
   AB_TRY(get_metrics(g, root));
   AB_TRY(get_leaves(g, root));
-  AB_TRY(get_changelog(g, root));
+  AB_TRY(ab_golden_get_changelog(g, root));
   return AB_OK;
 }
 
@@ -329,21 +315,28 @@ static bool merge_conflict(const char *text, size_t size) {
   return false;
 }
 
-ab_status ab_golden_parse(struct ab_golden **out, const char *text, size_t size, const char *what) {
-  struct ab_json *root;
+ab_status ab_golden_from(struct ab_golden **out, const struct ab_json *root) {
   struct ab_golden *golden;
-  if (merge_conflict(text, size))
-    return AB_FAIL(AB_EFORMAT, "%s holds the markers of a merge conflict: resolve it and record the golden again",
-                   what);
-  AB_TRY(ab_json_parse(&root, text, size, what, NULL));
-  ab_status status = ab_mem_new(&golden, 1, sizeof *golden);
-  if (status == AB_OK) {
-    status = fill(golden, root);
-    if (status != AB_OK) ab_golden_free(golden);
-  }
-  ab_json_free(root);
+  AB_TRY(ab_mem_new(&golden, 1, sizeof *golden));
+  ab_status status = fill(golden, root);
+  if (status != AB_OK) ab_golden_free(golden);
   AB_TRY(status);
   *out = golden;
+  return AB_OK;
+}
+
+ab_status ab_golden_check_merged(const char *text, size_t size, const char *what) {
+  if (!merge_conflict(text, size)) return AB_OK;
+  return AB_FAIL(AB_EFORMAT, "%s holds the markers of a merge conflict: resolve it and record the golden again", what);
+}
+
+ab_status ab_golden_parse(struct ab_golden **out, const char *text, size_t size, const char *what) {
+  struct ab_json *root;
+  AB_TRY(ab_golden_check_merged(text, size, what));
+  AB_TRY(ab_json_parse(&root, text, size, what, NULL));
+  ab_status status = ab_golden_from(out, root);
+  ab_json_free(root);
+  AB_TRY(status);
   return AB_OK;
 }
 

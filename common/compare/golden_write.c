@@ -2,8 +2,7 @@
 #include <string.h>
 
 #include "file.h"
-#include "golden.h"
-#include "json.h"
+#include "golden_internal.h"
 #include "mem.h"
 
 static void put_hex(struct ab_json_writer *w, const char *key, uint64_t bits, int digits) {
@@ -79,12 +78,8 @@ static void put_leaf(struct ab_json_writer *w, const struct ab_fingerprint *f, s
   ab_json_put_end(w);
 }
 
-static void put_golden(struct ab_json_writer *w, const struct ab_golden *g) {
-  ab_json_put_object(w, NULL, false);
-  ab_json_put_string(w, "schema", AB_GOLDEN_SCHEMA);
-  ab_json_put_string(w, "config_digest", g->config_digest);
-  put_pairs(w, "config", g->config, g->configs);
-  put_pairs(w, "provenance", g->provenance, g->provenances);
+/* What a comparison reads, but for the config. */
+static void put_content(struct ab_json_writer *w, const struct ab_golden *g) {
   ab_json_put_string(w, "numerics", g->numerics);
   put_hex(w, "seed", g->seed, 16);
   if (g->selection != AB_SELECT_ALL) ab_json_put_string(w, "selection", ab_selection_name(g->selection));
@@ -98,10 +93,33 @@ static void put_golden(struct ab_json_writer *w, const struct ab_golden *g) {
   ab_json_put_array(w, "leaves", false);
   for (size_t i = 0; i < g->leaves; i++) put_leaf(w, &g->leaf[i], g->leaf_order[i]);
   ab_json_put_end(w);
-  ab_json_put_array(w, "changelog", false);
-  for (size_t i = 0; i < g->changes; i++) ab_json_put_string(w, NULL, g->changelog[i]);
+}
+
+void ab_golden_put(struct ab_json_writer *w, const char *key, const struct ab_golden *g) {
+  ab_json_put_object(w, key, false);
+  ab_json_put_string(w, "schema", AB_GOLDEN_SCHEMA);
+  ab_json_put_string(w, "config_digest", g->config_digest);
+  put_pairs(w, "config", g->config, g->configs);
+  put_pairs(w, "provenance", g->provenance, g->provenances);
+  put_content(w, g);
+  ab_golden_put_changelog(w, g);
   ab_json_put_end(w);
+}
+
+ab_status ab_golden_content_digest(char out[33], const struct ab_golden *g) {
+  struct ab_json_writer *w;
+  const char *text;
+  size_t size;
+  AB_TRY(ab_json_writer_new(&w));
+  ab_json_put_object(w, NULL, false);
+  ab_json_put_string(w, "config_digest", g->config_digest);
+  put_content(w, g);
   ab_json_put_end(w);
+  ab_status status = ab_json_writer_finish(&text, &size, w);
+  if (status == AB_OK) ab_golden_hash(out, text, size);
+  ab_json_writer_free(w);
+  AB_TRY(status);
+  return AB_OK;
 }
 
 ab_status ab_golden_text(char **out, const struct ab_golden *golden) {
@@ -109,7 +127,7 @@ ab_status ab_golden_text(char **out, const struct ab_golden *golden) {
   const char *text;
   size_t size;
   AB_TRY(ab_json_writer_new(&w));
-  put_golden(w, golden);
+  ab_golden_put(w, NULL, golden);
   ab_status status = ab_json_writer_finish(&text, &size, w);
   if (status == AB_OK) status = ab_mem_string(out, text);
   ab_json_writer_free(w);

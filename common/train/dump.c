@@ -1,9 +1,6 @@
-#include <errno.h>
-#include <libgen.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "bundle.h"
 #include "bundle_file.h"
@@ -173,28 +170,11 @@ static ab_status write_files(const struct ab_dump *d, const char *folder) {
   return AB_OK;
 }
 
-/* rename(2) replaces an empty folder and refuses any other. */
-static ab_status place(const char *scratch, const char *folder) {
-  if (chmod(scratch, 0755) == 0 && rename(scratch, folder) == 0) return AB_OK;
-  return AB_FAIL(AB_EIO, "%s: cannot be written: %s", folder, strerror(errno));
-}
-
-static ab_status make_scratch(char **out, const char *folder) {
-  char *copy;
-  AB_TRY(ab_mem_string(&copy, folder));
-  const char *parent = dirname(copy);
-  ab_status status = ab_folder_make(parent);
-  if (status == AB_OK) status = ab_scratch_new(out, parent);
-  ab_mem_free(copy);
-  AB_TRY(status);
-  return AB_OK;
-}
-
 ab_status ab_dump_write(const struct ab_dump *dump, const char *folder) {
   char *scratch;
-  AB_TRY(make_scratch(&scratch, folder));
+  AB_TRY(ab_scratch_beside(&scratch, folder));
   ab_status status = write_files(dump, scratch);
-  if (status == AB_OK) status = place(scratch, folder);
+  if (status == AB_OK) status = ab_scratch_place(scratch, folder);
   if (status != AB_OK) (void)ab_scratch_remove(scratch);
   ab_mem_free(scratch);
   AB_TRY(status);

@@ -158,7 +158,7 @@ def a_golden_may_not_lack_or_add_what_its_selection_holds():
     change_json(target / 'golden.json', lambda golden: golden.update(selection='some'))
     expect(GOLDEN, target, says=["selection", "is not 'ends'"])
     shutil.rmtree(target)
-    refuse('record', golden_case('ends'), '--reason', 'x', '--keep', 'some', tool='ab_golden', says=["'some'"])
+    refuse('record', golden_case('ends'), '--reason', 'again', '--keep', 'some', tool='ab_golden', says=["'some'"])
 
 
 @case

@@ -68,7 +68,7 @@ def a_build_that_fails_as_a_side():
 
 @case
 def goldens_are_recorded_from_this_build():
-    refuse('record', folder(), '--b-bin', other_build(), tool='ab_golden', says=['from this build'])
+    refuse('record', folder(), '--b-bin', other_build(), tool='ab_golden', says=['--b-bin'])
 
 
 main()

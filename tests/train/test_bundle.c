@@ -342,7 +342,7 @@ START_TEST(a_dump_is_a_bundle) {
   struct ab_dump dump = dump_of(bundle, &results, steps);
   ck_ok(ab_dump_write(&dump, folder));
   check_dump(folder, bundle, &results);
-  ck_fails(ab_dump_write(&dump, folder), AB_EIO, "cannot be written");
+  ck_fails(ab_dump_write(&dump, folder), AB_EIO, "cannot put in place");
   check_dump(folder, bundle, &results);
   ab_results_free(&results);
   ab_bundle_free(bundle);

@@ -1,0 +1,68 @@
+#include <libgen.h>
+#include <stdio.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "file_internal.h"
+#include "mem.h"
+
+ab_status ab_folder_lock(int *out, const char *path) {
+  int fd, result;
+  AB_TRY(ab_folder_open(&fd, path));
+  do result = flock(fd, LOCK_EX);
+  while (result != 0 && errno == EINTR);
+  if (result != 0) {
+    int error = errno;
+    close(fd);
+    return ab_file_fail("lock the folder", path, error);
+  }
+  *out = fd;
+  return AB_OK;
+}
+
+void ab_folder_unlock(int lock) {
+  if (lock >= 0) close(lock);
+}
+
+static ab_status parent_of(char **out, const char *path) {
+  char *copy;
+  AB_TRY(ab_mem_string(&copy, path));
+  ab_status status = ab_mem_string(out, dirname(copy));
+  ab_mem_free(copy);
+  return status;
+}
+
+static ab_status sync_parent(const char *path) {
+  char *folder;
+  int fd;
+  AB_TRY(parent_of(&folder, path));
+  ab_status status = ab_folder_open(&fd, folder);
+  ab_mem_free(folder);
+  AB_TRY(status);
+  int result = fsync(fd), error = errno;
+  close(fd);
+  if (result != 0 && error != EINVAL && error != EROFS)
+    return ab_file_fail("write to disk the folder of", path, error);
+  return AB_OK;
+}
+
+ab_status ab_file_remove(const char *path) {
+  if (unlink(path) != 0) return ab_file_fail("remove", path, errno);
+  return sync_parent(path);
+}
+
+ab_status ab_scratch_beside(char **out, const char *path) {
+  char *parent;
+  AB_TRY(parent_of(&parent, path));
+  ab_status status = ab_folder_make(parent);
+  if (status == AB_OK) status = ab_scratch_new(out, parent);
+  ab_mem_free(parent);
+  AB_TRY(status);
+  return AB_OK;
+}
+
+ab_status ab_scratch_place(const char *scratch, const char *path) {
+  if (chmod(scratch, 0755) != 0 || rename(scratch, path) != 0) return ab_file_fail("put in place", path, errno);
+  return sync_parent(path);
+}
