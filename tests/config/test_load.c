@@ -205,6 +205,12 @@ START_TEST(notes_name_what_has_no_effect_and_what_defaults_mean) {
   ck_assert_ptr_nonnull(strstr(text, "dataset_type: by default tfds: no data set is read"));
   ck_assert_ptr_null(strstr(text, "checkpoint_period")); /* given, but as it is by default */
   free(text);
+  text = printed(ab_config_print_notes, "mlpwi_0=offload");
+  ck_assert_ptr_nonnull(strstr(text, "mlpwi_0: offload has no effect here: read only with remat_policy custom\n"));
+  free(text);
+  text = printed(ab_config_print_notes, "mlpwi_0=offload remat_policy=custom");
+  ck_assert_ptr_null(strstr(text, "mlpwi_0"));
+  free(text);
 }
 END_TEST
 
