@@ -20,24 +20,24 @@ static void *nth(const struct nnx_pipeline *p, const void *buffer, int index) {
 
 static size_t all_stages(const struct nnx_pipeline *p) { return (size_t)p->schedule.num_stages * p->tokens; }
 
-static ab_status take(const struct nnx_pipeline *p, void **out, int per_stage) {
-  return ab_arena_take(p->exec.arena, out, all_stages(p) * (size_t)per_stage, p->exec.kernels->element);
-}
+/* A macro, so that a ledger of the arena tells the buffers apart. */
+#define TAKE(p, out, per_stage) \
+  ab_arena_take((p)->exec.arena, out, all_stages(p) * (size_t)(per_stage), (p)->exec.kernels->element)
 
 ab_status nnx_pipeline_take_buffers(struct nnx_pipeline *p) {
   const struct nnx_schedule *schedule = &p->schedule;
   p->state = (struct nnx_loop_state){0};
-  AB_TRY(take(p, &p->state.state_io, schedule->microbatches_per_stage));
-  AB_TRY(take(p, &p->state.shift, 1));
-  if (schedule->forwarding_delay == 2) AB_TRY(take(p, &p->state.prev_outputs, 1));
+  AB_TRY(TAKE(p, &p->state.state_io, schedule->microbatches_per_stage));
+  AB_TRY(TAKE(p, &p->state.shift, 1));
+  if (schedule->forwarding_delay == 2) AB_TRY(TAKE(p, &p->state.prev_outputs, 1));
   if (schedule->use_circ_storage) {
-    AB_TRY(take(p, &p->state.circ_storage, schedule->num_microbatches));
-    AB_TRY(take(p, &p->state.circ_storage_mover, 1));
+    AB_TRY(TAKE(p, &p->state.circ_storage, schedule->num_microbatches));
+    AB_TRY(TAKE(p, &p->state.circ_storage_mover, 1));
   }
-  AB_TRY(take(p, &p->outputs, 1));
-  AB_TRY(take(p, &p->inputs_bar, 1));
-  AB_TRY(take(p, &p->column[0], 1));
-  return take(p, &p->column[1], 1);
+  AB_TRY(TAKE(p, &p->outputs, 1));
+  AB_TRY(TAKE(p, &p->inputs_bar, 1));
+  AB_TRY(TAKE(p, &p->column[0], 1));
+  return TAKE(p, &p->column[1], 1);
 }
 
 /* Column c of every stage's row of a [S, width, A] buffer, as [S, A]. */

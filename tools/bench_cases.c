@@ -49,7 +49,7 @@ static const char *const once_full[] = {MEMORY("remat_policy=full", "pipeline_fs
 static const char *const once_off[] = {MEMORY("remat_policy=none", ITERATIONS_OFF, "pipeline_fsdp_ag_once=true")};
 static const char *const circular_full[] = {MEMORY("remat_policy=full", "pipeline_fsdp_ag_per_repeat=true")};
 static const char *const circular_minimal[] = {MEMORY("remat_policy=minimal", "pipeline_fsdp_ag_per_repeat=true")};
-static const char *const circular_off[] = {
+static const char *const circular_kept[] = {
     MEMORY("remat_policy=none", ITERATIONS_OFF, "pipeline_fsdp_ag_per_repeat=true", "upstream_faithful=B13")};
 
 #define BOTH(case_name, text, overrides)                                                                  \
@@ -63,7 +63,7 @@ const struct bench_case bench_memory_cases[] = {
     BOTH("once-none", "pipeline_fsdp_ag_once, nothing recomputed", once_off),
     BOTH("circular-full", "pipeline_fsdp_ag_per_repeat, all recomputed", circular_full),
     BOTH("circular-minimal", "pipeline_fsdp_ag_per_repeat, projections kept", circular_minimal),
-    BOTH("circular-off", "pipeline_fsdp_ag_per_repeat, windows kept as upstream (B13)", circular_off),
+    BOTH("circular-kept", "pipeline_fsdp_ag_per_repeat, windows kept as upstream (B13)", circular_kept),
     {0}};
 
 ab_status bench_case_find(const struct bench_case **out, const char *name) {

@@ -48,6 +48,26 @@ def the_memory_of_a_step_has_names():
         check(sum(block['bytes'] for block in m['step']) == m['step_bytes'] > 1 << 20, str(m))
         check(all(block['place'] and block['pointer'] for block in m['step']), str(m))
         check(m['parameter_bytes'] == memory[0]['parameter_bytes'], str(m))
+    stages, repeats, real, cells, activation = 4, 2, 4 * 2 * 8, 4 * (2 * 8 + 3), 4 * 2 * 128 * 512
+    weights = 4 * (512 * (4 * 512 + 3 * 1376) + 2 * 512)
+    kept = {m['case']: {row['name']: row['bytes'] for row in m['kept']} for m in memory}
+    for m in memory:
+        check(kept[m['case']].pop('residual/iteration_input') == cells * activation, str(m))
+        if m['route'] == 'nnx':  # the buffers themselves: bubbles have inputs, and keep nothing else
+            blocks = {block['pointer']: block['bytes'] for block in m['step']}
+            slots = sum(b for name, b in kept[m['case']].items() if not name.startswith('residual/w'))
+            check(blocks['&stacked'] == cells * activation, str(blocks))
+            check(blocks.get('&out->saved[i]', 0) == slots * real // cells, str(blocks))
+    for routes in ('linen', 'nnx'):
+        one = {name.split('/')[1]: row for name, row in kept.items() if name.endswith('/' + routes)}
+        carried = {'residual/w_curr': stages * repeats * weights}
+        check(one['plain-full'] == {}, str(one))
+        check(one['plain-none']['residual/weights'] == cells * weights, str(one))
+        check(one['once-full'] == {'residual/weights': stages * repeats * weights}, str(one))
+        check(one['circular-full'] == carried, str(one))
+        check(one['circular-minimal'] == one['plain-minimal'] | carried, str(one))
+        both = carried | ({'residual/w_next': stages * repeats * weights} if routes == 'nnx' else {})
+        check(one['circular-kept'] == both, str(one))
 
 
 @case
