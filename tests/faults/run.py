@@ -94,11 +94,11 @@ def compare(clean_binary, mutant, fault, mutant_side, folder):
 
 
 def explanations(node):
-    """The ids of all explanations, wherever in the report they stand."""
+    """The ids of all explanations, wherever in the report they stand; 'none' is what a report says without one."""
     found = []
     for key, value in node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else []:
         if key == 'explanations' and isinstance(value, list):
-            found += [e['id'] for e in value if isinstance(e, dict) and 'id' in e]
+            found += [e['id'] for e in value if isinstance(e, dict) and e.get('id', 'none') != 'none']
         else:
             found += explanations(value)
     return list(dict.fromkeys(found))
