@@ -104,8 +104,10 @@ static double own_distance(const struct ab_bounds *b, enum ab_bounded what, cons
   return fabs(loss - number_at(b->row, sequential)) / fabs(loss);
 }
 
+double ab_bounds_least(enum ab_bounded what) { return what == AB_BOUND_PARAMETER ? LEAST_PARAMETER : LEAST; }
+
 double ab_bounds_find(const struct ab_bounds *bounds, enum ab_bounded what, const char *name) {
-  double least = what == AB_BOUND_PARAMETER ? LEAST_PARAMETER : LEAST;
+  double least = ab_bounds_least(what);
   if (bounds->manifest) {
     double given = from_manifest(bounds, what, name);
     return isnan(given) ? least : given;

@@ -24,5 +24,7 @@ struct ab_bounds {
 /* folder: the bundle's. train: its kind. AB_EFORMAT for a malformed manifest.json or expected.json. */
 ab_status ab_bounds_open(struct ab_bounds *out, const char *folder, bool train);
 void ab_bounds_close(struct ab_bounds *bounds);
+/* The least bound of that rule: 2e-6, of parameters 1e-5. */
+double ab_bounds_least(enum ab_bounded what);
 /* Relative L2, or relative difference of a metric. */
 double ab_bounds_find(const struct ab_bounds *bounds, enum ab_bounded what, const char *name);

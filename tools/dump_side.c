@@ -54,6 +54,12 @@ static ab_status make_inputs(struct own_inputs *in, const struct ab_case *c) {
   return status;
 }
 
+static void drop_inputs(struct own_inputs *in) {
+  ab_tree_free(in->params);
+  ab_tree_free(in->batch);
+  ab_layout_free(&in->layout);
+}
+
 static ab_status write_dump(const struct ab_judgement *j, const struct own_inputs *in, const struct ab_produced *p) {
   const struct ab_case *c = &j->opened;
   const struct ab_recorded_metric *loss = ab_recording_metric(j->side[AB_SIDE_A].recording, 0, "loss");
@@ -79,6 +85,22 @@ static ab_status write_dump(const struct ab_judgement *j, const struct own_input
   return status;
 }
 
+ab_status ab_judgement_inputs(const struct ab_judgement *j, const char *folder) {
+  struct own_inputs in = {0};
+  const struct ab_bundle *bundle = j->opened.bundle;
+  ab_status status = bundle ? AB_OK : make_inputs(&in, &j->opened);
+  struct ab_dump dump = {.config = j->opened.config,
+                         .train = !ab_bundle_is_engine(bundle),
+                         .loss_kind = bundle ? bundle->loss_kind : AB_LOSS_TRAIN,
+                         .produced_by = "ab_compare",
+                         .params = bundle ? bundle->params : in.params,
+                         .batch = bundle ? bundle->batch : in.batch,
+                         .inputs_only = true};
+  if (status == AB_OK) status = ab_dump_write(&dump, folder);
+  drop_inputs(&in);
+  return status;
+}
+
 ab_status ab_judgement_dump(const struct ab_judgement *j) {
   struct own_inputs in = {0};
   struct ab_produced produced = {0};
@@ -88,8 +110,6 @@ ab_status ab_judgement_dump(const struct ab_judgement *j) {
     status = ab_produced_new(&produced, &j->opened, bundle ? &bundle->layout : &in.layout, &j->side[AB_SIDE_A]);
   if (status == AB_OK) status = write_dump(j, &in, &produced);
   ab_produced_free(&produced);
-  ab_tree_free(in.params);
-  ab_tree_free(in.batch);
-  ab_layout_free(&in.layout);
+  drop_inputs(&in);
   return status;
 }

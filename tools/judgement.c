@@ -27,7 +27,21 @@ ab_status ab_judgement_note(struct ab_judgement *j, const char *format, ...) {
   return AB_OK;
 }
 
+/* A command has no route: no engine's counters, and nothing that is bitwise. */
+static const struct ab_route commands[] = {{.name = "a-cmd", .what = "a command", .family = AB_FAMILY_SEQUENTIAL},
+                                           {.name = "b-cmd", .what = "a command", .family = AB_FAMILY_SEQUENTIAL}};
+
+static ab_status choose_a(struct ab_judgement *j) {
+  if (!j->request.a_cmd) return ab_route_find(&j->a, j->request.a ? j->request.a : "linen");
+  j->a = &commands[0];
+  return AB_OK;
+}
+
 static ab_status choose_b(struct ab_judgement *j) {
+  if (j->request.b_cmd) {
+    j->b = &commands[1];
+    return AB_OK;
+  }
   if (j->request.b) return ab_route_find(&j->b, j->request.b);
   AB_TRY(ab_route_select(&j->b, j->opened.config));
   if (j->b == j->a) AB_TRY(ab_route_find(&j->b, "nnx"));
@@ -36,7 +50,7 @@ static ab_status choose_b(struct ab_judgement *j) {
 }
 
 static ab_status choose_routes(struct ab_judgement *j) {
-  AB_TRY(ab_route_find(&j->a, j->request.a ? j->request.a : "linen"));
+  AB_TRY(choose_a(j));
   AB_TRY(choose_b(j));
   if (j->a->arithmetic != j->b->arithmetic)
     return AB_FAIL(AB_ECONFIG, "routes '%s' and '%s' compute in different arithmetic; expected two of one kind (every "
@@ -55,10 +69,23 @@ static ab_status choose_routes(struct ab_judgement *j) {
 
 /* What the command line says about who runs one side. */
 struct side_choice {
-  const char *side, *bin_option, *rev_option, *bin, *rev;
+  const char *side, *bin_option, *rev_option, *cmd_option, *route, *bin, *rev, *cmd;
 };
 
+/* A command stands where a route, a build or a commit would. */
+static ab_status check_command(const struct ab_judgement *j, const struct side_choice *c) {
+  const char *other = c->bin ? c->bin_option : c->rev ? c->rev_option : c->route ? "a route" : NULL;
+  if (other)
+    return AB_FAIL(AB_ECONFIG, "%s and %s were both given; expected one program for side %s", c->cmd_option, other,
+                   c->side);
+  if (j->request.dump || j->request.golden || j->request.intended_oracle)
+    return AB_FAIL(AB_ECONFIG, "%s does not go with --dump, --golden or --intended-oracle", c->cmd_option);
+  return AB_OK;
+}
+
 static ab_status open_program(struct ab_judgement *j, struct ab_program *out, const struct side_choice *c) {
+  if (c->cmd) AB_TRY(check_command(j, c));
+  if (c->cmd) return ab_judgement_note(j, "side %s is a command: %.400s", c->side, c->cmd);
   if (c->bin && c->rev)
     return AB_FAIL(AB_ECONFIG, "%s and %s were both given; expected one program for side %s", c->bin_option,
                    c->rev_option, c->side);
@@ -71,8 +98,8 @@ static ab_status open_program(struct ab_judgement *j, struct ab_program *out, co
 /* Who made the numbers of a side that is not ours. */
 static ab_status open_programs(struct ab_judgement *j) {
   const struct ab_request *r = &j->request;
-  const struct side_choice choice[] = {{"a", "--a-bin", "--a-rev", r->a_bin, r->a_rev},
-                                       {"b", "--b-bin", "--b-rev", r->b_bin, r->b_rev}};
+  const struct side_choice choice[] = {{"a", "--a-bin", "--a-rev", "--a-cmd", r->a, r->a_bin, r->a_rev, r->a_cmd},
+                                       {"b", "--b-bin", "--b-rev", "--b-cmd", r->b, r->b_bin, r->b_rev, r->b_cmd}};
   for (int i = 0; i < 2; i++) AB_TRY(open_program(j, &j->program[i], &choice[i]));
   return AB_OK;
 }
@@ -121,6 +148,7 @@ static ab_status take_arguments(struct ab_judgement *j) {
 }
 
 static ab_status open_all(struct ab_judgement *j) {
+  if (ab_has_command(j)) j->request.ignore_golden = true;
   AB_TRY(ab_case_open(&j->opened, &j->request));
   AB_TRY(open_programs(j));
   AB_TRY(choose_routes(j));
@@ -146,6 +174,22 @@ static struct ab_side_order order(const struct ab_judgement *j, const char *labe
                                 .timeout = j->request.timeout ? (double)j->request.timeout : DEFAULT_TIMEOUT};
 }
 
+/* Side A (0) or B (1). Inputs and results of a command have folders in the scratch folder. */
+static ab_status engine_order(struct ab_side_order *out, struct ab_judgement *j, int side) {
+  const char *command = side ? j->request.b_cmd : j->request.a_cmd, *label = side ? "b" : "a";
+  *out = order(j, label, side ? j->b->name : j->a->name);
+  out->program = &j->program[side];
+  if (!command) return AB_OK;
+  AB_TRY(ab_path_join(&j->command_in[side], j->scratch, side ? "b.in" : "a.in"));
+  AB_TRY(ab_path_join(&j->command_out[side], j->scratch, side ? "b.out" : "a.out"));
+  AB_TRY(ab_judgement_inputs(j, j->command_in[side]));
+  out->command = command;
+  out->in = j->command_in[side];
+  out->out = j->command_out[side];
+  out->opened = &j->opened;
+  return AB_OK;
+}
+
 static struct ab_side_order oracle_order(const struct ab_judgement *j, const char *label, const char *route) {
   struct ab_side_order oracle = order(j, label, route);
   oracle.case_arguments = j->oracle_arguments;
@@ -156,8 +200,8 @@ static struct ab_side_order oracle_order(const struct ab_judgement *j, const cha
 static bool succeeded(struct ab_judgement *j, enum ab_side_place place) {
   const struct ab_side_result *side = &j->side[place];
   if (side->exit == AB_EXIT_EQUAL) return true;
-  if (side->exit == AB_EXIT_USAGE) {
-    ab_judgement_trouble(j, AB_EXIT_USAGE, side->reason);
+  if (side->exit == AB_EXIT_USAGE || side->exit == AB_EXIT_INCOMPARABLE) {
+    ab_judgement_trouble(j, side->exit, side->reason);
     return false;
   }
   j->failure[j->failures++] = (struct ab_side_failure){side->name, side->reason, side->last};
@@ -181,12 +225,11 @@ static ab_status run_others(struct ab_judgement *j) {
   struct ab_side_order orders[3];
   bool exact = j->a->arithmetic == AB_ARITHMETIC_EXACT;
   int count = exact ? 2 : 3;
-  orders[0] = order(j, "b", j->b->name);
-  orders[0].program = &j->program[1];
+  AB_TRY(engine_order(&orders[0], j, 1));
   orders[1] = oracle_order(j, "oracle", exact ? "sequential-exact" : "sequential");
   orders[2] = oracle_order(j, "truth", "sequential64");
-  for (int i = 0; i < 2; i++) orders[i].against = &j->side[AB_SIDE_A];
-  if (is_f32(j->a)) orders[2].params_from = &j->side[AB_SIDE_A];
+  for (int i = 0; i < 2 && !ab_has_command(j); i++) orders[i].against = &j->side[AB_SIDE_A];
+  if (is_f32(j->a) && !ab_has_command(j)) orders[2].params_from = &j->side[AB_SIDE_A];
   AB_TRY(run_together_or_in_turn(j, orders, (size_t)count));
   bool all = true;
   for (int i = 0; i < count; i++) all &= succeeded(j, (enum ab_side_place)(AB_SIDE_B + i));
@@ -211,8 +254,7 @@ ab_status ab_judgement_run_terms(struct ab_judgement *j) {
 static ab_status run_sides(struct ab_judgement *j) {
   struct ab_side_order first;
   AB_TRY(ab_scratch_new(&j->scratch, NULL));
-  first = order(j, "a", j->a->name);
-  first.program = &j->program[0];
+  AB_TRY(engine_order(&first, j, 0));
   AB_TRY(ab_sides_run(&j->side[AB_SIDE_A], &first, 1));
   if (succeeded(j, AB_SIDE_A)) AB_TRY(run_others(j));
   return AB_OK;
@@ -252,7 +294,12 @@ void ab_judgement_close(struct ab_judgement *j) {
   if (j->side) ab_sides_free(j->side, AB_SIDES);
   ab_mem_free(j->side);
   ab_mem_free(j->facts);
-  for (int i = 0; i < 2; i++) ab_program_close(&j->program[i]);
+  for (int i = 0; i < 2; i++) {
+    ab_program_close(&j->program[i]);
+    ab_mem_free(j->command_in[i]);
+    ab_mem_free(j->command_out[i]);
+  }
+  for (size_t i = 0; i < j->commons; i++) ab_recording_free(j->common[i]);
   ab_reference_close(j->reference);
   ab_golden_free(j->golden);
   ab_recording_free(j->golden_recording);

@@ -20,7 +20,7 @@ enum ab_side_place {
   AB_SIDE_TERMS, /* the exact oracle, one pass per microbatch */
   AB_SIDES
 };
-enum { AB_VERDICTS_MAX = 8, AB_NOTES_MAX = 16 };
+enum { AB_VERDICTS_MAX = 8, AB_NOTES_MAX = 16, AB_COMMON_MAX = 6 };
 
 /* The f32 oracle at A's parameters, and its distance to the f64 one: what an uncalibrated bound is made of. */
 struct ab_own_distance {
@@ -32,6 +32,7 @@ struct ab_judgement {
   struct ab_case opened;
   const struct ab_route *a, *b;
   struct ab_program program[2]; /* of A and B */
+  char *command_in[2], *command_out[2];
   bool fingerprints; /* for goldens */
   char *scratch;
   const char **case_arguments, **oracle_arguments;
@@ -45,6 +46,8 @@ struct ab_judgement {
   size_t verdicts;
   struct ab_own_distance own;
   struct ab_facts *facts;
+  struct ab_recording *common[AB_COMMON_MAX]; /* of commands: what two sides both have */
+  size_t commons;
   enum ab_cause cause;
   struct ab_side_failure failure[AB_SIDES];
   size_t failures;
@@ -72,12 +75,19 @@ ab_status ab_judge_terms(struct ab_judgement *j);
 bool ab_pending_wanted(const struct ab_judgement *j);
 /* Writes it when the golden is stale or differs, and notes what was done. AB_EIO only with --require-pending. */
 ab_status ab_judgement_pend(struct ab_judgement *j);
+/* outside.c: the same where a side is a command; bounded, and by what it gave. */
+bool ab_has_command(const struct ab_judgement *j);
+ab_status ab_judge_outside(struct ab_judgement *j);
+/* verdicts.c: the bound of one identity by j->own, which is ctx. */
+void ab_own_bounds(void *ctx, const struct ab_identity *id, double *given, double *own);
 /* verdicts.c: everything that is judged once the sides have run. */
 ab_status ab_judge_all(struct ab_judgement *j);
 /* The first trouble that is not a verdict stays; folded into the exit code. */
 void ab_judgement_trouble(struct ab_judgement *j, enum ab_exit exit, const char *sentence);
 ab_status ab_judgement_note(struct ab_judgement *j, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* The inputs of the case as a bundle without results, for commands. */
+ab_status ab_judgement_inputs(const struct ab_judgement *j, const char *folder);
 /* --dump: what A produced, as a bundle in request.dump. The values must still be there (before close). */
 ab_status ab_judgement_dump(const struct ab_judgement *j);
 

@@ -68,6 +68,9 @@ static ab_status lay_out(struct ab_kept_values *values) {
     values->offset[i] = offset;
     if (ab_kept(NULL, &observation->id) && stored(values->against, observation)) offset += bytes_of(observation);
   }
+  if (offset != values->file.size)
+    return AB_FAIL(AB_EFORMAT, "'%s' holds %llu bytes; expected %llu, the values of its stream", values->file.path,
+                   (unsigned long long)values->file.size, (unsigned long long)offset);
   return AB_OK;
 }
 

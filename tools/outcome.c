@@ -29,11 +29,15 @@ static void core_of(char *text, size_t size, const struct ab_recording *recordin
   ab_status_clear();
 }
 
+static const char *kernels_of(const struct ab_route *route, enum ab_numerics numerics) {
+  return route->model || route->pipeline ? ab_route_kernels(route, numerics)->name : "a command";
+}
+
 static void describe(char *text, size_t size, const struct ab_judgement *j) {
   char core[64];
   core_of(core, sizeof core, j->side[AB_SIDE_A].recording);
   snprintf(text, size, "%s: %s and %s, BLAS core %s", ab_numerics_name(j->opened.numerics),
-           ab_route_kernels(j->a, j->opened.numerics)->name, ab_route_kernels(j->b, j->opened.numerics)->name, core);
+           kernels_of(j->a, j->opened.numerics), kernels_of(j->b, j->opened.numerics), core);
 }
 
 static const char *dtype_of(const struct ab_route *route) {

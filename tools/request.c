@@ -40,6 +40,9 @@ static void table(struct ab_option out[OPTIONS], struct ab_request *r) {
        .text = &r->b_rev},
       {.name = "source", .argument = "DIR", .help = "abpipe's repository for --a-rev, --b-rev (default: this build's)",
        .text = &r->source},
+      {.name = "a-cmd", .argument = "'CMD ...'", .text = &r->a_cmd,
+       .help = "any program is side A: reads $AB_IN, writes $AB_OUT (docs/sides.md)"},
+      {.name = "b-cmd", .argument = "'CMD ...'", .help = "any program is side B", .text = &r->b_cmd},
       {.name = "golden", .argument = "PATH", .help = "compare with this golden JSON too", .text = &r->golden},
       {.name = "numerics", .argument = "fast|portable", .help = "OpenBLAS (default), or the same bits on every machine",
        .text = &r->numerics},
@@ -94,7 +97,8 @@ static ab_status check_suite(const struct ab_request *r, size_t positional) {
     bool given;
     const char *what;
   } refused[] = {{positional > 0, "CONFIG.yml, CASE_DIR or key=value"}, {r->golden != NULL, "--golden"},
-                 {r->dump != NULL, "--dump"}, {r->steps != 0, "--steps"}, {r->devices != 0, "--devices"}};
+                 {r->dump != NULL, "--dump"}, {r->a_cmd || r->b_cmd, "--a-cmd or --b-cmd"},
+                 {r->steps != 0, "--steps"}, {r->devices != 0, "--devices"}};
   for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
     if (refused[i].given)
       return AB_FAIL(AB_ECONFIG, "--suite was given with %s; expected each case of the list to say that itself",
@@ -183,7 +187,8 @@ ab_status ab_request_command(char **out, const struct ab_request *r) {
   const char **argv;
   AB_TRY(ab_request_case_arguments(&argv, r));
   const char *named[] = {"--a", r->a, "--b", r->b, "--a-bin", r->a_bin, "--b-bin", r->b_bin,
-                         "--a-rev", r->a_rev, "--b-rev", r->b_rev, "--source", r->source, "--golden", r->golden};
+                         "--a-rev", r->a_rev, "--b-rev", r->b_rev, "--source", r->source,
+                         "--a-cmd", r->a_cmd, "--b-cmd", r->b_cmd, "--golden", r->golden};
   const size_t names = sizeof named / sizeof *named;
   const char *program = r->program ? r->program : "ab_compare";
   size_t room = 128 + 4 * strlen(program), used = 0;

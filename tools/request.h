@@ -10,7 +10,8 @@ struct ab_request {
   const char *target;           /* CONFIG.yml or CASE_DIR */
   const char *const *overrides; /* key=value */
   size_t override_count;
-  const char *a, *b, *a_bin, *b_bin, *a_rev, *b_rev, *source, *golden, *numerics, *json, *dump, *suite;
+  const char *a, *b, *a_bin, *b_bin, *a_rev, *b_rev, *source, *a_cmd, *b_cmd;
+  const char *golden, *numerics, *json, *dump, *suite;
   long steps, devices, timeout; /* 0: not given */
   bool allow_same, list_routes, list_defects, intended_oracle, verbose, help, version;
   bool no_pending, require_pending; /* of a golden that a red comparison would have otherwise */

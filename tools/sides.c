@@ -6,12 +6,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "command.h"
 #include "file.h"
 #include "kernels.h"
 #include "mem.h"
 #include "side_mode.h"
 
-enum { ARGUMENTS_MAX = 24 };
+enum { ARGUMENTS_MAX = 24, ENVIRONMENT_MAX = 8, VARIABLE_MAX = 4200, TAIL_SHOWN = 900 };
 
 /* One running side: what its stream is fed to. */
 struct listener {
@@ -20,6 +21,8 @@ struct listener {
   int copy; /* the stream as it came, for sides that run against this one */
   const char **argv;
   struct ab_side_environment environment;
+  const char *entry[ENVIRONMENT_MAX]; /* NULL at the end */
+  char variable[3][VARIABLE_MAX];     /* a command's */
 };
 
 static void fail(struct ab_side_result *result, enum ab_exit exit, const char *reason) {
@@ -78,31 +81,53 @@ void ab_side_environment(struct ab_side_environment *out) {
   out->entry[n] = NULL;
 }
 
+static void environment(struct listener *listener, const struct ab_side_order *order) {
+  size_t n = 0;
+  ab_side_environment(&listener->environment);
+  for (; listener->environment.entry[n]; n++) listener->entry[n] = listener->environment.entry[n];
+  if (!order->command) return;
+  snprintf(listener->variable[0], VARIABLE_MAX, "AB_IN=%s", order->in);
+  snprintf(listener->variable[1], VARIABLE_MAX, "AB_OUT=%s", order->out);
+  snprintf(listener->variable[2], VARIABLE_MAX, "AB_STEPS=%lld", (long long)order->opened->steps);
+  for (int i = 0; i < 3; i++) listener->entry[n++] = listener->variable[i];
+}
+
+static ab_status prepare_command(struct listener *listener, const struct ab_side_order *order) {
+  AB_TRY(ab_mem_new(&listener->argv, 4, sizeof *listener->argv));
+  listener->argv[0] = "/bin/sh";
+  listener->argv[1] = "-c";
+  listener->argv[2] = order->command;
+  return ab_folder_make(order->out);
+}
+
 static ab_status prepare(struct listener *listener, struct ab_side_result *result, const struct ab_side_order *order) {
   char shown[80];
   snprintf(shown, sizeof shown, "%s%s", order->route, order->program ? order->program->shown : "");
+  result->given.outside = order->command != NULL;
   snprintf(result->name, sizeof result->name, "%.12s (%s)", order->label, shown);
   listener->result = result;
   listener->copy = -1;
   AB_TRY(ab_recording_new(&result->recording, shown));
   AB_TRY(path_in(&result->stream_path, order->scratch, order->label, "stream"));
   AB_TRY(path_in(&result->values_path, order->scratch, order->label, "values"));
+  environment(listener, order);
+  if (order->command) return prepare_command(listener, order);
   AB_TRY(ab_stream_reader_new(&listener->reader, &ab_recording_handler, result->recording));
   AB_TRY(arguments(listener, order));
-  ab_side_environment(&listener->environment);
   listener->copy = open(result->stream_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (listener->copy < 0) return AB_FAIL(AB_EIO, "cannot write '%s'", result->stream_path);
   return AB_OK;
 }
 
 static struct ab_process_spec specification(struct listener *listener, const struct ab_side_order *order) {
+  bool command = order->command != NULL;
   return (struct ab_process_spec){.name = listener->result->name,
-                                  .program = ab_program_path(order->program),
+                                  .program = command ? "/bin/sh" : ab_program_path(order->program),
                                   .arguments = listener->argv,
-                                  .environment = listener->environment.entry,
-                                  .stream_fd = AB_SIDE_FD,
+                                  .environment = listener->entry,
+                                  .stream_fd = command ? 0 : AB_SIDE_FD,
                                   .timeout = order->timeout,
-                                  .take = take,
+                                  .take = command ? NULL : take,
                                   .ctx = listener};
 }
 
@@ -137,6 +162,20 @@ static void conclude(struct listener *listener, ab_status finish) {
   }
 }
 
+/* A command's last lines say why it failed. */
+static ab_status conclude_command(struct ab_side_result *result, const struct ab_side_order *order) {
+  ab_recording_last(result->last, result->recording);
+  if (result->process.timed_out || result->process.signal || result->process.exit_code != 0) {
+    char how[128], reason[sizeof result->reason];
+    size_t size = result->process.tail_size, kept = size < TAIL_SHOWN ? size : TAIL_SHOWN;
+    ab_process_print(how, sizeof how, &result->process);
+    snprintf(reason, sizeof reason, "%s%s%s", how, kept ? ": " : "", result->process.tail + size - kept);
+    fail(result, AB_EXIT_SIDE, reason);
+    return AB_OK;
+  }
+  return ab_command_take(result, order->opened, order->out);
+}
+
 static ab_status open_values(struct ab_side_result *result, const struct ab_side_order *order) {
   const struct ab_side_result *against = order->against;
   return ab_kept_open(&result->values, result->recording, result->values_path, against ? against->recording : NULL,
@@ -162,6 +201,8 @@ static ab_status run(struct listener *listeners, struct ab_process_spec *specs, 
   ab_mem_free(ends);
   if (status == AB_ECOMM || status == AB_EIO) return status;
   for (size_t i = 0; i < count; i++) {
+    if (orders[i].command) AB_TRY(conclude_command(&out[i], &orders[i]));
+    if (orders[i].command) continue;
     conclude(&listeners[i], ab_stream_finish(listeners[i].reader));
     if (out[i].exit == AB_EXIT_EQUAL) AB_TRY(open_values(&out[i], &orders[i]));
   }

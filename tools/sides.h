@@ -6,11 +6,16 @@
 #include "program.h"
 #include "report.h"
 
-/* What to run: this program, or another build of it, in its side mode. */
+struct ab_case;
+
+/* What to run: this program, or another build of it, in its side mode; or a command (command.h). */
 struct ab_side_order {
   const char *label;                 /* "a", "b", "oracle": names its files and its sentences */
   const char *route;                 /* "linen" */
   const struct ab_program *program;  /* NULL: this one */
+  const char *command;               /* for /bin/sh -c; NULL: program */
+  const char *in, *out;              /* folders of a command: its inputs, and an empty one for its results */
+  const struct ab_case *opened;      /* a command's */
   const char *const *case_arguments; /* CONFIG key=value ... and the options that shape the run, NULL at the end */
   const char *scratch;               /* folder for values and stream */
   const struct ab_side_result *against;     /* keep values only where they differ from this one; NULL: keep all */
@@ -20,13 +25,23 @@ struct ab_side_order {
   double timeout;                    /* seconds; 0: none */
 };
 
+/* What a command handed over; the rest of what sides observe is not compared. */
+struct ab_given {
+  bool outside;      /* it was a command */
+  bool stream;       /* else a bundle */
+  bool params_step1, params_final;
+  uint32_t metrics;  /* bit i: ab_metric_fields[i], in every step */
+};
+
 struct ab_side_result {
   char name[96];        /* "a (linen)", "b (linen@a7e3fca2d1c0)" */
   struct ab_recording *recording;
   struct ab_kept_values *values; /* NULL when it failed */
   char *stream_path, *values_path;
   struct ab_process_result process;
-  enum ab_exit exit;    /* EQUAL: complete; USAGE: it refused its inputs; SIDE: it failed */
+  struct ab_given given;
+  enum ab_exit exit;    /* EQUAL: complete; USAGE: it refused its inputs; SIDE: it failed;
+                         * INCOMPARABLE: a command that handed over other names or shapes */
   char reason[1400];    /* a sentence unless complete */
   char last[AB_IDENTITY_TEXT];
 };

@@ -90,6 +90,7 @@ struct ab_dump {
   const struct ab_metrics *step; /* [steps] */
   size_t steps;
   double loss; /* kind engine */
+  bool inputs_only; /* no expected.json */
 };
 /* Writes all files into a scratch folder beside `folder` and renames it: complete or not there at all. AB_EIO when
  * folder exists and is not empty. */

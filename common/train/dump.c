@@ -160,7 +160,7 @@ static ab_status write_params(const struct ab_tree *tree, const char *folder) {
 static ab_status write_files(const struct ab_dump *d, const char *folder) {
   AB_TRY(write_config(d, folder));
   AB_TRY(write_json(d, folder, "meta.json", put_meta));
-  AB_TRY(write_json(d, folder, "expected.json", put_expected));
+  if (!d->inputs_only) AB_TRY(write_json(d, folder, "expected.json", put_expected));
   AB_TRY(write_params(d->params, folder));
   AB_TRY(write_tree(d->batch, folder, "batch.safetensors"));
   AB_TRY(write_tree(d->grads, folder, "grads.safetensors"));

@@ -1,0 +1,174 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "judgement.h"
+
+/* What the comparison of two sides needs beside the comparison itself. */
+struct meeting {
+  struct ab_judgement *j;
+  const struct ab_side_result *side[2];
+};
+
+bool ab_has_command(const struct ab_judgement *j) { return j->request.a_cmd || j->request.b_cmd; }
+
+static ab_status values(void *ctx, int side, const struct ab_observation *observation, struct ab_view *out) {
+  const struct meeting *m = ctx;
+  return ab_kept_read(m->side[side]->values, &observation->id, out);
+}
+
+/* As a bundle without bounds of its own is judged: 4 x own, but not less than what MaxText is allowed. */
+static void bounds(void *ctx, const struct ab_identity *id, double *given, double *own) {
+  bool parameter = ab_quantity_of(id) == AB_Q_PARAMETER;
+  double least = ab_bounds_least(parameter ? AB_BOUND_PARAMETER : AB_BOUND_GRADIENT) / 4;
+  ab_own_bounds(ctx, id, given, own);
+  if (!(*own >= least)) *own = least;
+}
+
+/* Of `of`, what is compared by value and the other has too. What neither has is missing from the counts. */
+static ab_status common(struct ab_recording **out, struct ab_judgement *j, const struct ab_recording *of,
+                        const struct ab_recording *with) {
+  struct ab_recording *r;
+  AB_TRY(ab_recording_new(&r, of->name));
+  *out = j->common[j->commons++] = r;
+  for (size_t i = 0; i < of->observations; i++) {
+    const struct ab_observation *o = &of->observation[i].observation;
+    if (ab_kept(NULL, &o->id) && ab_recording_find(with, &o->id)) AB_TRY(ab_recording_observe(r, o));
+  }
+  for (size_t i = 0; i < of->metrics; i++) {
+    const struct ab_metric *m = &of->metric[i].metric;
+    if (ab_recording_metric(with, m->step, m->name)) AB_TRY(ab_recording_add_metric(r, m));
+  }
+  ab_recording_complete(r);
+  return AB_OK;
+}
+
+static void owe(struct ab_expected *e, enum ab_quantity quantity, size_t tensors, size_t elements) {
+  e->tensors[quantity] = tensors;
+  e->elements[quantity] = elements;
+}
+
+/* What a bundle owes: gradients of step 0, outputs of a pipeline module, and what it says it gives besides. */
+static ab_status owed_by_bundle(struct ab_expected *e, const struct ab_case *c, const struct ab_given *given) {
+  const struct ab_config *config = c->config;
+  bool engine = ab_bundle_is_engine(c->bundle);
+  struct ab_inventory inventory;
+  size_t ble = (size_t)(config->micro_batch_size_to_train_on * config->max_target_length * config->emb_dim);
+  size_t trees = (size_t)given->params_step1 + (size_t)given->params_final;
+  AB_TRY(ab_inventory_new(&inventory, config, engine));
+  *e = ab_expected_none();
+  e->steps = (size_t)c->steps;
+  owe(e, AB_Q_WEIGHT_GRADIENT, inventory.rows, inventory.elements);
+  owe(e, AB_Q_PARAMETER, trees * inventory.rows, trees * inventory.elements);
+  owe(e, AB_Q_OUTPUT, engine, engine * ble);
+  owe(e, AB_Q_INPUT_GRADIENT, engine, engine * ble);
+  size_t metrics = (size_t)c->steps * (size_t)__builtin_popcount(given->metrics);
+  owe(e, AB_Q_METRIC, metrics, metrics);
+  ab_inventory_free(&inventory);
+  return AB_OK;
+}
+
+/* Of two commands, what both give; of one, what it gives; a stream all that is kept of a side. */
+static ab_status owed(struct ab_expected *e, const struct meeting *m) {
+  const struct ab_case *c = &m->j->opened;
+  struct ab_given both = {.params_step1 = true, .params_final = true, .metrics = UINT32_MAX};
+  bool bundle = false;
+  for (int i = 0; i < 2; i++) {
+    const struct ab_given *given = &m->side[i]->given;
+    if (!given->outside || given->stream) continue;
+    bundle = true;
+    both.params_step1 &= given->params_step1;
+    both.params_final &= given->params_final;
+    both.metrics &= given->metrics;
+  }
+  return bundle ? owed_by_bundle(e, c, &both) : ab_expect_golden(e, c, AB_SELECT_ALL);
+}
+
+/* Routes with their own arithmetic bit for bit; a command, whose order of additions is its own, within bounds. */
+static ab_status judge(struct ab_judgement *j, enum ab_fact fact, enum ab_side_place a, enum ab_side_place b) {
+  struct meeting m = {j, {&j->side[a], &j->side[b]}};
+  bool outside = m.side[0]->given.outside || m.side[1]->given.outside;
+  struct ab_comparison c = {.pair = outside ? AB_PAIR_RECORDED : AB_PAIR_SAME,
+                            .quantities = AB_Q_ALL,
+                            .values = values,
+                            .values_ctx = &m,
+                            .bounds = bounds,
+                            .bounds_ctx = &j->own};
+  struct ab_recording *both[2];
+  c.a = m.side[0]->recording;
+  c.b = m.side[1]->recording;
+  AB_TRY(outside ? owed(&c.expected, &m) : ab_expect_sides(&c.expected, &j->opened));
+  for (int i = 0; i < 2 && outside; i++)
+    AB_TRY(common(&both[i], j, m.side[i]->recording, m.side[1 - i]->recording));
+  if (outside) {
+    c.a = both[0];
+    c.b = both[1];
+  }
+  AB_TRY(ab_verdict(&j->verdict[j->verdicts], &c));
+  ab_fact_verdict(j->facts, fact, &j->verdict[j->verdicts++]);
+  return AB_OK;
+}
+
+static ab_status note_given(struct ab_judgement *j, const char *side, const struct ab_given *given) {
+  char missing[160] = "";
+  bool train = !ab_bundle_is_engine(j->opened.bundle);
+  if (!given->outside) return AB_OK;
+  if (given->stream)
+    return ab_judgement_note(j, "side %s handed over a stream: only what has values in it is compared; activations, "
+                             "cotangents, optimizer moments and counters are not", side);
+  for (int i = 0; train && ab_metric_fields[i].name; i++) {
+    size_t used = strlen(missing);
+    if (!(given->metrics >> i & 1))
+      snprintf(missing + used, sizeof missing - used, ", %s", ab_metric_fields[i].name);
+  }
+  return ab_judgement_note(j, "side %s handed over a bundle; not given, so not compared: activations, cotangents, "
+                           "counters%s%s%s%s", side, train ? ", optimizer moments, gradients after step 0" : "",
+                           train && !given->params_step1 && j->opened.steps > 1 ? ", parameters after step 1" : "",
+                           train && !given->params_final ? ", final parameters" : "", missing);
+}
+
+static void check(struct ab_judgement *j, ab_status status) {
+  j->counts_checked++;
+  j->counts_wrong += status != AB_OK;
+  const char *reason = status == AB_OK ? "as the config asks" : ab_status_message();
+  ab_fact_set(j->facts, AB_FACT_COUNTERS, status == AB_OK, reason);
+  if (status != AB_OK) ab_judgement_trouble(j, AB_EXIT_INCOMPARABLE, ab_status_message());
+}
+
+/* The counters of the side that has some. */
+static void check_counts(struct ab_judgement *j, enum ab_side_place place, const struct ab_route *route) {
+  const struct ab_recording *recording = j->side[place].recording;
+  if (j->side[place].given.outside) return;
+  if (route->family != AB_FAMILY_SEQUENTIAL) {
+    check(j, ab_check_executions(recording, &j->opened));
+    check(j, ab_check_gathers(recording, &j->opened, route->family));
+  }
+  check(j, ab_check_sown(recording, &j->opened, route->family));
+}
+
+/* MaxText's numbers judge a command too when it gives all of them. */
+static ab_status judge_reference(struct ab_judgement *j, enum ab_side_place place) {
+  const struct ab_given *given = &j->side[place].given;
+  bool train = !ab_bundle_is_engine(j->opened.bundle);
+  bool all = given->params_final && (given->params_step1 || j->opened.steps == 1);
+  if (!j->reference || (given->outside && train && !given->stream && !all)) return AB_OK;
+  AB_TRY(ab_reference_judge(&j->verdict[j->verdicts], j->reference, &j->side[place]));
+  ab_fact_verdict(j->facts, AB_FACT_SHARED, &j->verdict[j->verdicts++]);
+  return AB_OK;
+}
+
+ab_status ab_judge_outside(struct ab_judgement *j) {
+  j->own = (struct ab_own_distance){&j->side[AB_SIDE_ORACLE], &j->side[AB_SIDE_TRUTH]};
+  AB_TRY(judge(j, AB_FACT_AB, AB_SIDE_A, AB_SIDE_B));
+  AB_TRY(judge(j, AB_FACT_A_ORACLE, AB_SIDE_A, AB_SIDE_ORACLE));
+  AB_TRY(judge(j, AB_FACT_B_ORACLE, AB_SIDE_B, AB_SIDE_ORACLE));
+  AB_TRY(judge_reference(j, AB_SIDE_A));
+  AB_TRY(judge_reference(j, AB_SIDE_B));
+  check_counts(j, AB_SIDE_A, j->a);
+  check_counts(j, AB_SIDE_B, j->b);
+  j->cause = ab_cause_of(j->facts);
+  AB_TRY(note_given(j, "a", &j->side[AB_SIDE_A].given));
+  AB_TRY(note_given(j, "b", &j->side[AB_SIDE_B].given));
+  return ab_judgement_note(j, "the bounds of a command are 4 x the f32 oracle's own distance to the f64 one, but at "
+                           "least %g, and %g for parameters", ab_bounds_least(AB_BOUND_GRADIENT),
+                           ab_bounds_least(AB_BOUND_PARAMETER));
+}
