@@ -110,15 +110,25 @@ static ab_status send_metrics(const struct ab_run *run, int step, const struct a
   return AB_OK;
 }
 
+/* What the caller changes before a pass. */
+static ab_status prepare(struct running *r, struct ab_pass_inputs *inputs, int pass) {
+  const struct ab_run *run = r->run;
+  if (r->exec.kernels->dry) return AB_OK;
+  if (run->parameters) AB_TRY(run->parameters(run->ctx, &r->side, r->exec.kernels, pass));
+  if (run->passes && run->doctor) AB_TRY(run->doctor(run->ctx, inputs, pass));
+  return AB_OK;
+}
+
 static ab_status one_step(struct running *r, struct ab_trainer *trainer, int step) {
   const struct ab_run *run = r->run;
-  bool train = !run->parameters;
-  struct ab_batch batch;
+  bool train = !run->parameters && !run->passes;
+  struct ab_pass_inputs inputs = {0};
   struct ab_metrics metrics;
   trainer->step = step;
-  AB_TRY(batch_of(&batch, r, step));
-  if (!train && !r->exec.kernels->dry) AB_TRY(run->parameters(run->ctx, &r->side, r->exec.kernels, step));
-  AB_TRY(train ? ab_trainer_step(trainer, &batch, &metrics) : ab_trainer_measure(trainer, &batch, &metrics));
+  AB_TRY(batch_of(&inputs.batch, r, run->passes ? run->of_step : step));
+  AB_TRY(prepare(r, &inputs, step));
+  AB_TRY(train ? ab_trainer_step(trainer, &inputs.batch, &metrics)
+               : ab_trainer_measure(trainer, &inputs.batch, &metrics));
   if (r->exec.kernels->dry) return AB_OK;
   AB_TRY(count_doors(r));
   AB_TRY(send_metrics(run, step, &metrics, train));
@@ -175,15 +185,16 @@ static ab_status observe_gradients(struct running *r) {
 }
 
 /* Zeros outside one part of the rows. */
-static void keep_part(void *d_outputs, const struct running *r, size_t count, int64_t part) {
+static void keep_part(void *d_outputs, const struct running *r, const struct ab_pass_inputs *inputs) {
   const struct ab_kernels *k = r->exec.kernels;
-  size_t size = r->run->cotangent_parts ? count / (size_t)r->run->cotangent_parts : count;
-  size_t begin = (size_t)part * size, end = begin + size;
+  size_t count = inputs->given.count, size = inputs->parts ? count / (size_t)inputs->parts : count;
+  size_t begin = (size_t)inputs->part * size, end = begin + size;
   k->zero(d_outputs, begin);
   k->zero((void *)((uintptr_t)d_outputs + end * k->element), count - end);
 }
 
-static ab_status pass_through(struct running *r, struct ab_activations given, int64_t part) {
+static ab_status pass_through(struct running *r, const struct ab_pass_inputs *pass_inputs, int pass) {
+  const struct ab_activations given = pass_inputs->given;
   const struct ab_run *run = r->run;
   const struct ab_kernels *k = r->exec.kernels;
   const struct ab_pipeline_ops *ops = run->route->pipeline;
@@ -196,13 +207,13 @@ static ab_status pass_through(struct running *r, struct ab_activations given, in
   AB_TRY(ops->forward(r->side.pipeline, outputs, inputs, given.positions, given.segment_ids));
   AB_TRY(observe_loss(r, outputs, other, given.count));
   double loss = ab_output_loss(outputs, run->bundle->loss_kind, outputs, other, given.count, k);
-  keep_part(outputs, r, given.count, part);
+  keep_part(outputs, r, pass_inputs);
   AB_TRY(ops->backward(r->side.pipeline, d_inputs, outputs));
   AB_TRY(observe_gradients(r));
   if (k->dry) return AB_OK;
   AB_TRY(count_doors(r));
   if (run->metric && run->bundle->loss_kind != AB_LOSS_GIVEN)
-    AB_TRY(run->metric(run->metric_ctx, (int)part, "loss", loss));
+    AB_TRY(run->metric(run->metric_ctx, pass, "loss", loss));
   return AB_OK;
 }
 
@@ -211,9 +222,13 @@ static ab_status differentiate(struct running *r) {
   AB_TRY(r->side.pipeline_ops->create(&r->side.pipeline, r->run->config, &r->exec));
   AB_TRY(load(r));
   size_t mark = ab_arena_mark(&r->arena), book = ab_arena_mark(&r->book);
-  for (int64_t part = 0; part == 0 || part < r->run->cotangent_parts; part++) {
-    ab_probe_step(r->exec.probe, (int)part, 0);
-    AB_TRY(pass_through(r, ab_bundle_activations(r->run->bundle), part));
+  int64_t parts = r->run->cotangent_parts, passes = r->run->passes ? r->run->passes : parts;
+  for (int pass = 0; pass == 0 || pass < passes; pass++) {
+    struct ab_pass_inputs inputs = {
+        .given = ab_bundle_activations(r->run->bundle), .part = parts ? pass : 0, .parts = parts};
+    ab_probe_step(r->exec.probe, pass, 0);
+    AB_TRY(prepare(r, &inputs, pass));
+    AB_TRY(pass_through(r, &inputs, pass));
     ab_arena_release(&r->arena, mark);
     ab_arena_release(&r->book, book);
   }
@@ -302,7 +317,7 @@ static ab_status run_real(struct running *r, const struct ab_run *run, const str
   AB_TRY(ab_arena_init(&r->book, "bookkeeping", plan->book));
   AB_TRY(start(r, run, run->kernels));
   AB_TRY(watch(r));
-  AB_TRY(go(r, run->steps));
+  AB_TRY(go(r, run->passes ? run->passes : run->steps));
   return AB_OK;
 }
 

@@ -10,6 +10,13 @@
 #include "dispatch.h"
 #include "trainer.h"
 
+/* What one pass is given, for a caller who changes it. */
+struct ab_pass_inputs {
+  struct ab_batch batch;       /* kind train */
+  struct ab_activations given; /* kind engine */
+  int64_t part, parts;         /* kind engine: equal part of the rows whose cotangent is kept; parts 0: all */
+};
+
 struct ab_run {
   const struct ab_route *route;
   const struct ab_kernels *kernels;
@@ -18,13 +25,18 @@ struct ab_run {
   int64_t steps;                    /* of the config's schedule, at least 1; ignored for kind engine */
   int64_t cotangent_parts;          /* kind engine, > 0: one pass per equal part of the batch's rows, as steps 0, 1 ...,
                                        each with the cotangent of that part alone: the terms of every gradient */
+  int64_t passes;                   /* > 0: instead of steps so many passes over the batch of step `of_step`, none of
+                                       which updates, reported as steps 0, 1 ... */
+  int64_t of_step;
+  /* passes > 0: changes what pass `pass` is given. NULL: nothing. */
+  ab_status (*doctor)(void *ctx, struct ab_pass_inputs *inputs, int pass);
   const struct ab_mesh_ops *mesh;   /* NULL: all stages here */
   enum ab_level level;
   bool (*want)(void *ctx, const struct ab_identity *id); /* whose values are delivered (level VALUES); NULL: all */
 
   /* Called once when the weights are in place and reported as inputs. NULL: nothing. */
   ab_status (*loaded)(void *ctx, const struct ab_side *side, const struct ab_kernels *kernels);
-  /* Sets the parameters of `step`; the run then differentiates every step and never updates. NULL: train. */
+  /* Sets the parameters of `step` (or pass); the run then differentiates every step and never updates. NULL: train. */
   ab_status (*parameters)(void *ctx, const struct ab_side *side, const struct ab_kernels *kernels, int step);
   void *ctx;
 

@@ -9,6 +9,7 @@
 
 #include "cause.h"
 #include "expectation.h"
+#include "explain.h"
 #include "reference.h"
 
 enum ab_side_place {
@@ -17,6 +18,7 @@ enum ab_side_place {
   AB_SIDE_ORACLE,
   AB_SIDE_TRUTH,
   AB_SIDE_ORACLE_AT_A,
+  AB_SIDE_WHAT_IF_PASSES, /* the oracle of their arithmetic, with one thing changed per pass */
   AB_SIDE_TERMS, /* the exact oracle, one pass per microbatch */
   AB_SIDES
 };
@@ -51,6 +53,7 @@ struct ab_judgement {
   enum ab_cause cause;
   struct ab_side_failure failure[AB_SIDES];
   size_t failures;
+  struct ab_explained_list explained;
   char *note[AB_NOTES_MAX];
   size_t notes;
   size_t counts_checked, counts_wrong; /* executions, fetches, and the counters of both engines */
@@ -80,6 +83,10 @@ bool ab_has_command(const struct ab_judgement *j);
 ab_status ab_judge_outside(struct ab_judgement *j);
 /* verdicts.c: the bound of one identity by j->own, which is ctx. */
 void ab_own_bounds(void *ctx, const struct ab_identity *id, double *given, double *own);
+/* Runs the oracle's what-if passes (what_if.h), in float32 at A's own parameters; no values when that failed. */
+ab_status ab_judgement_run_what_if(struct ab_judgement *j, const char *words);
+/* explain.c: what the wrong tensors of A and B are. */
+ab_status ab_judge_explain(struct ab_judgement *j);
 /* verdicts.c: everything that is judged once the sides have run. */
 ab_status ab_judge_all(struct ab_judgement *j);
 /* The first trouble that is not a verdict stays; folded into the exit code. */

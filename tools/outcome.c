@@ -69,7 +69,8 @@ ab_status ab_outcome_new(struct ab_outcome *out, const struct ab_judgement *j, c
   out->report = (struct ab_report){.tool = tool, .version = ab_version, .case_name = j->opened.name,
                                    .command = out->command, .numerics = out->numerics,
                                    .dtype = dtype_of(j->a), .verdict = out->verdict,
-                                   .verdicts = j->verdicts, .cause = j->cause, .facts = j->facts, .failure = j->failure,
+                                   .verdicts = j->verdicts, .cause = j->cause, .facts = j->facts,
+                                   .explained = &j->explained, .failure = j->failure,
                                    .failures = j->failures, .note = (const char *const *)j->note, .notes = j->notes,
                                    .extra = j->extra,
                                    .extra_sentence = j->extra_sentence[0] ? j->extra_sentence : NULL};

@@ -73,6 +73,7 @@ static void table(struct ab_option out[OPTIONS], struct ab_request *r) {
       {.name = AB_SIDE_FROM_VALUES, .argument = "FILE", .text = &r->side_from_values},
       {.name = AB_SIDE_FINGERPRINT, .flag = &r->side_fingerprint},
       {.name = AB_SIDE_TERMS_ALONE, .flag = &r->side_terms},
+      {.name = AB_SIDE_WHAT_IF, .argument = "WORDS", .text = &r->side_what_if},
       {0}};
   _Static_assert(sizeof rows <= OPTIONS * sizeof *rows, "OPTIONS holds every row");
   memcpy(out, rows, sizeof rows);

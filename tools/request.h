@@ -19,6 +19,7 @@ struct ab_request {
   /* side mode */
   const char *side, *side_values, *side_against, *side_from_stream, *side_from_values;
   bool side_fingerprint, side_terms;
+  const char *side_what_if;
   const char **positional; /* owned */
 };
 

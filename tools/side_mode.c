@@ -13,6 +13,7 @@
 #include "process.h"
 #include "run.h"
 #include "version.h"
+#include "what_if.h"
 
 /* Everything one side holds. */
 struct side {
@@ -23,6 +24,8 @@ struct side {
   struct ab_recording *against, *from;
   struct ab_kept_values *from_values;
   struct ab_keeper keeper;
+  struct ab_what_if_plan plan; /* passes 0: steps */
+  struct ab_doctor *doctor;
 };
 
 static ab_status read_stream(struct ab_recording **out, const char *path) {
@@ -85,6 +88,17 @@ static ab_status follow(void *ctx, const struct ab_side *target, const struct ab
   return status;
 }
 
+static ab_status doctored_weights(void *ctx, const struct ab_side *target, const struct ab_kernels *kernels, int pass) {
+  struct side *side = ctx;
+  if (pass == 0 && side->from) AB_TRY(follow(ctx, target, kernels, side->plan.step));
+  return ab_doctor_weights(side->doctor, target, kernels, pass);
+}
+
+static ab_status doctored_inputs(void *ctx, struct ab_pass_inputs *inputs, int pass) {
+  struct side *side = ctx;
+  return ab_doctor_inputs(side->doctor, inputs, pass);
+}
+
 static ab_status send_metric(void *ctx, int step, const char *name, double value) {
   struct side *side = ctx;
   struct ab_metric metric = {.step = step, .value = value, .f32 = side->route->arithmetic == AB_ARITHMETIC_F32};
@@ -101,9 +115,12 @@ static struct ab_run run_of(struct side *side, const struct ab_kernels *kernels)
                          .cotangent_parts = side->request->side_terms
                                                 ? side->opened.config->num_pipeline_microbatches
                                                 : 0,
+                         .passes = (int64_t)side->plan.passes,
+                         .of_step = side->plan.step,
+                         .doctor = doctored_inputs,
                          .level = AB_LEVEL_VALUES,
                          .want = ab_kept,
-                         .parameters = side->from ? follow : NULL,
+                         .parameters = side->doctor ? doctored_weights : side->from ? follow : NULL,
                          .ctx = side,
                          .probe = &ab_keeper_probe,
                          .probe_ctx = &side->keeper,
@@ -111,11 +128,18 @@ static struct ab_run run_of(struct side *side, const struct ab_kernels *kernels)
                          .metric_ctx = side};
 }
 
+static ab_status open_what_if(struct side *side) {
+  if (!side->request->side_what_if) return AB_OK;
+  AB_TRY(ab_what_if_plan(&side->plan, &side->opened, side->request->side_what_if));
+  return ab_doctor_new(&side->doctor, &side->plan, &side->opened);
+}
+
 static ab_status work(struct side *side) {
   struct ab_run_plan plan;
   AB_TRY(ab_case_open(&side->opened, side->request));
   const struct ab_kernels *kernels = ab_route_kernels(side->route, side->opened.numerics);
   AB_TRY(open_values(side));
+  AB_TRY(open_what_if(side));
   struct ab_run run = run_of(side, kernels);
   ab_status planned = ab_run_plan(&plan, &run);
   if (planned == AB_ENOMEM) return AB_FAIL(AB_ECONFIG, "this model cannot be planned: %s", ab_status_message());
@@ -132,6 +156,7 @@ static ab_status work(struct side *side) {
 
 static void close_side(struct side *side) {
   if (side->keeper.fd > 2) close(side->keeper.fd);
+  ab_doctor_free(side->doctor);
   ab_kept_close(side->from_values);
   ab_recording_free(side->against);
   ab_recording_free(side->from);

@@ -64,6 +64,7 @@ static ab_status arguments(struct listener *listener, const struct ab_side_order
   n = put(listener->argv, n, "--" AB_SIDE_FROM_STREAM, from ? from->stream_path : NULL);
   n = put(listener->argv, n, "--" AB_SIDE_FROM_VALUES, from ? from->values_path : NULL);
   if (order->fingerprints) listener->argv[n++] = "--" AB_SIDE_FINGERPRINT;
+  n = put(listener->argv, n, "--" AB_SIDE_WHAT_IF, order->what_if);
   if (order->terms) listener->argv[n++] = "--" AB_SIDE_TERMS_ALONE;
   memcpy(listener->argv + n, order->case_arguments, given * sizeof *listener->argv);
   return AB_OK;

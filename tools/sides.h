@@ -22,6 +22,7 @@ struct ab_side_order {
   const struct ab_side_result *params_from; /* take the parameters of every step from this one and only differentiate */
   bool fingerprints;                 /* send fingerprints of the kept tensors */
   bool terms;                        /* one pass per microbatch, with its cotangent alone, as steps 0, 1 ... */
+  const char *what_if;               /* what_if.h: passes over one step, each with one thing changed; NULL: steps */
   double timeout;                    /* seconds; 0: none */
 };
 

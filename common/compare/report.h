@@ -2,6 +2,7 @@
 #pragma once
 
 #include "cause.h"
+#include "explain.h"
 #include "golden.h"
 #include "json.h"
 
@@ -26,6 +27,7 @@ struct ab_report {
   const struct ab_facts *facts; /* the reasons of the cause; NULL: none */
   const struct ab_side_failure *failure;
   size_t failures;
+  const struct ab_explained_list *explained; /* NULL: nothing was looked for */
   const char *const *note; /* ignored files and keys, modes, unsupported defaults */
   size_t notes;
   enum ab_exit extra; /* folded into the exit code: golden trouble, self-test; AB_EXIT_EQUAL if none */

@@ -219,6 +219,25 @@ static void put_reasons(struct ab_json_writer *w, const struct ab_report *r) {
   ab_json_put_end(w);
 }
 
+static void put_explained(struct ab_json_writer *w, const struct ab_explained_list *list) {
+  ab_json_put_array(w, "explanations", false);
+  for (size_t i = 0; list && i < list->lines; i++) {
+    const struct ab_explained_line *e = &list->line[i];
+    ab_json_put_object(w, NULL, false);
+    ab_json_put_string(w, "id", e->id);
+    ab_json_put_string(w, "side", e->side);
+    ab_json_put_bool(w, "metric", e->metric);
+    ab_json_put_int64(w, "step", e->of.step);
+    ab_json_put_int64(w, "microbatch", e->of.microbatch);
+    ab_json_put_int64(w, "layer", e->of.layer);
+    ab_json_put_string(w, "tensor", e->of.tensor);
+    ab_json_put_string(w, "phase", ab_phase_name(e->of.phase));
+    ab_json_put_string(w, "text", e->text);
+    ab_json_put_end(w);
+  }
+  ab_json_put_end(w);
+}
+
 void ab_report_put(struct ab_json_writer *w, const char *key, const struct ab_report *r) {
   ab_json_put_object(w, key, false);
   ab_json_put_string(w, "schema", AB_REPORT_SCHEMA);
@@ -236,6 +255,7 @@ void ab_report_put(struct ab_json_writer *w, const char *key, const struct ab_re
   ab_json_put_array(w, "comparisons", false);
   for (size_t i = 0; i < r->verdicts; i++) put_verdict(w, r->verdict[i]);
   ab_json_put_end(w);
+  put_explained(w, r->explained);
   ab_json_put_array(w, "notes", false);
   for (size_t i = 0; i < r->notes; i++) ab_json_put_string(w, NULL, r->note[i]);
   ab_json_put_end(w);

@@ -175,6 +175,17 @@ static void put_finding(struct lines *l, const struct ab_finding *f) {
     put(l, text);
 }
 
+static void lines_explained(struct lines *l, const struct ab_report *r) {
+  for (size_t i = 0; r->explained && i < r->explained->lines; i++) {
+    const struct ab_explained_line *e = &r->explained->line[i];
+    struct ab_finding of = {.metric = e->metric, .id = e->of};
+    say(l, "explanation: %s: ", e->side);
+    put_finding(l, &of);
+    say(l, ": %s [%s]", e->text, e->id);
+    put(l, "\n");
+  }
+}
+
 /* "[1, 0, 7]" of a row-major index. */
 static void put_index(struct lines *l, const struct ab_shape *shape, size_t flat) {
   int64_t at[AB_MAX_RANK];
@@ -286,6 +297,7 @@ ab_status ab_report_text(char **out, const struct ab_report *report) {
   enum ab_exit exit = ab_report_exit(report);
   line_verdict(&l, report);
   lines_failures(&l, report);
+  lines_explained(&l, report);
   lines_reasons(&l, report);
   for (size_t i = 0; i < report->verdicts; i++) lines_structure(&l, report->verdict[i]);
   if (report->verdicts) line_compared(&l, report->verdict[0]);

@@ -285,6 +285,22 @@ START_TEST(every_report_fits_the_published_schema) {
   struct ab_side_failure failure = {"a", "timed out", NULL};
   struct ab_report bare = {.failure = &failure, .failures = 1};
   check_schema(&bare);
+  struct ab_explained_list list = {.line = {{"zero", "linen", identity(0, 3, "mlp/wo/kernel", AB_BACKWARD), false,
+                                             false, "is zero"}},
+                                   .lines = 1};
+  struct ab_report explained = {.explained = &list};
+  char *text;
+  check_schema(&explained);
+  ck_ok(ab_report_json(&text, &explained));
+  has(text, "\"text\": \"is zero\"");
+  ab_mem_free(text);
+  struct run r;
+  run_start(&r, 1.5f, true);
+  r.report.explained = &list;
+  ck_ok(ab_report_text(&text, &r.report));
+  has(text, "\nexplanation: linen: step 0 layers/3/mlp/wo/kernel backward: is zero [zero]\n");
+  ab_mem_free(text);
+  run_stop(&r);
 }
 END_TEST
 
