@@ -35,8 +35,10 @@ static ab_status observe(void *ctx, const struct ab_observation *observation, co
 
 static ab_status count(void *ctx, const char *name, const struct ab_identity *id, const struct ab_where *at,
                        int64_t amount) {
-  (void)ctx, (void)name, (void)id, (void)at, (void)amount;
-  return AB_OK;
+  const struct sweep_side *side = ctx;
+  struct ab_counter counter = {.id = *id, .at = *at, .amount = amount};
+  snprintf(counter.id.tensor, sizeof counter.id.tensor, "%s", name);
+  return ab_recording_add_counter(side->recording, &counter);
 }
 
 static ab_status metric(void *ctx, int step, const char *name, double value) {
@@ -70,6 +72,7 @@ ab_status sweep_run(struct sweep_side *out, const struct sweep_case *c, const ch
   AB_TRY(ab_run_plan(&plan, &run));
   AB_TRY(ab_run_steps(&run, &plan));
   ab_recording_complete(out->recording);
+  if (route->family != AB_FAMILY_SEQUENTIAL) AB_TRY(ab_check_remat(out->recording, &c->opened, route));
   return AB_OK;
 }
 

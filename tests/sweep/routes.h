@@ -22,6 +22,7 @@ struct sweep_hooks {
   int64_t cotangent_parts;
 };
 
+/* One step. Of an engine, what it says that it keeps and computes again must be what config and block table ask for. */
 ab_status sweep_run(struct sweep_side *out, const struct sweep_case *c, const char *route, enum ab_numerics numerics,
                     enum ab_level level, const struct sweep_hooks *hooks);
 void sweep_side_free(struct sweep_side *side);

@@ -39,6 +39,8 @@ static bool is_small(const struct sweep_case *c) { return c->seed % 3 == 0; }
 
 static const char *coin(uint64_t *state, int64_t sides) { return sweep_below(state, sides) ? "true" : "false"; }
 
+static const char *const policies[] = {"full", "minimal", "custom"};
+
 static void choose(struct sweep_case *c, int index) {
   const struct point *p = &points[index];
   *c = (struct sweep_case){.seed = (uint64_t)index + 1};
@@ -51,7 +53,7 @@ static void choose(struct sweep_case *c, int index) {
   sweep_pipeline(c, p->S, p->M, p->R, p->K, 1 + sweep_below(&state, 2), 1 + sweep_below(&state, 2));
   if (p->delay) sweep_key(c, "pipeline_delay_activation_forwarding=true");
   if (p->per_repeat) sweep_key(c, "pipeline_fsdp_ag_per_repeat=true");
-  sweep_key(c, "remat_policy=%s", sweep_below(&state, 2) ? "full" : "minimal");
+  sweep_key(c, "remat_policy=%s", policies[sweep_below(&state, 3)]);
   sweep_key(c, "set_remat_policy_on_pipeline_iterations=%s", coin(&state, 3));
   sweep_key(c, "scan_pipeline_iterations=%s", coin(&state, 3));
   if (p->K > 1) sweep_key(c, "scan_layers_per_stage=%s", coin(&state, 2));
