@@ -229,8 +229,21 @@ static void judge_counts(struct ab_judgement *j) {
   }
 }
 
+/* B22: bubbles begin with zeros, and what they give has zero cotangents, which times infinity is no number. */
+static ab_status note_pole(struct ab_judgement *j) {
+  const struct ab_recording *a = j->side[AB_SIDE_A].recording, *b = j->side[AB_SIDE_B].recording;
+  const struct ab_recording *met = a->has_pole ? a : b;
+  if (!met->has_pole) return AB_OK;
+  return ab_judgement_note(j, "a bubble of stage %d meets a pole at zero: %s of iteration %d, with epsilon %g, in %s; "
+                           "gradients of that stage may be NaN (B22), ab_compute_bubbles=false runs no bubble",
+                           met->pole.at.stage, met->pole.id.tensor, met->pole.at.iteration,
+                           j->opened.config->normalization_layer_epsilon,
+                           a->has_pole && b->has_pole ? "both sides" : met->name);
+}
+
 /* What a reader would otherwise have to find out. */
 static ab_status note_limits(struct ab_judgement *j) {
+  AB_TRY(note_pole(j));
   if (j->verdict[0].nonfinite)
     AB_TRY(ab_judgement_note(j, "%zu values are NaN or infinite: they are equal to nothing, not even to themselves",
                              j->verdict[0].nonfinite));

@@ -49,9 +49,16 @@ static size_t find_observation(const struct ab_recording *r, const struct ab_ide
   return ab_index_find(&r->by_identity, ab_identity_hash(id), observation_is, r->observation, id);
 }
 
+static void note_bubble(struct ab_recording *r, const struct ab_observation *observation) {
+  r->bubbles++;
+  if (r->has_pole || observation->id.phase != AB_FORWARD || !observation->summary.nonfinite) return;
+  r->pole = *observation;
+  r->has_pole = true;
+}
+
 ab_status ab_recording_observe(struct ab_recording *r, const struct ab_observation *observation) {
   if (observation->at.bubble) {
-    r->bubbles++;
+    note_bubble(r, observation);
     return AB_OK;
   }
   if (find_observation(r, &observation->id) != SIZE_MAX) {

@@ -29,6 +29,8 @@ struct ab_recording {
   struct ab_fingerprint *fingerprint;
   char *notes; /* one per line, NULL if none */
   size_t observations, metrics, counters, fingerprints, bubbles;
+  struct ab_observation pole; /* with has_pole: the first forward value of a bubble that is not finite */
+  bool has_pole;
   uint64_t plan_bytes;
   bool complete;       /* reached `end` */
   ab_status error;     /* AB_OK, or the side's own failure with its sentence and trace */

@@ -234,6 +234,31 @@ START_TEST(bubbles_stay_outside) {
 }
 END_TEST
 
+/* Of a backward value, of a finite one, and of two that are not, the third is the one to name. */
+static void send_poles(struct ab_stream_writer *w) {
+  struct ab_observation o = observation(0, "query_proj");
+  o.at.bubble = true;
+  for (int i = 0; i < 4; i++) {
+    o.at.stage = i;
+    o.id.phase = i == 0 ? AB_BACKWARD : AB_FORWARD;
+    o.summary.nonfinite = i == 1 ? 0 : 2;
+    ck_ok(ab_stream_observation(w, &o));
+  }
+}
+
+START_TEST(the_first_pole_of_a_bubble_is_kept) {
+  struct bytes s;
+  struct ab_recording *r;
+  make_stream(&s, send_poles, true);
+  ck_ok(ab_recording_new(&r, "linen"));
+  ck_ok(receive(r, s.data, s.size, s.size));
+  ck_assert(r->has_pole);
+  ck_assert_int_eq(r->pole.at.stage, 2);
+  ck_assert_uint_eq(r->observations, 0);
+  ab_recording_free(r);
+}
+END_TEST
+
 static void send_error(struct ab_stream_writer *w) {
   struct ab_observation o = observation(4, "attention_out");
   ck_ok(ab_stream_observation(w, &o));
@@ -408,6 +433,7 @@ static Suite *suite(void) {
   tcase_add_test(c, repeated_lost_and_reordered_frames_are_damage);
   tcase_add_test(c, an_identity_observed_twice_is_damage_and_names_it);
   tcase_add_test(c, bubbles_stay_outside);
+  tcase_add_test(c, the_first_pole_of_a_bubble_is_kept);
   tcase_add_test(c, an_error_is_the_last_word_and_never_complete);
   tcase_add_test(c, garbage_versions_and_lengths_are_refused);
   tcase_add_test(c, the_writer_reports_a_parent_that_is_gone);

@@ -7,14 +7,18 @@
 
 enum { STEPS_MAX = 2 };
 
-void side_case_open(struct ab_case *out, const char *name) {
+void side_case_open_with(struct ab_case *out, const char *name, const char *const *overrides) {
   char path[512];
+  struct ab_request request = {.target = path, .overrides = overrides};
   const char *root = getenv("AB_SOURCE_ROOT"), *dot = strrchr(name, '.');
   const char *home = dot && !strcmp(dot, ".yml") ? "faults" : "reference";
   snprintf(path, sizeof path, "%s/tests/fixtures/%s/%s", root ? root : ".", home, name);
-  ck_ok(ab_case_open(out, &(struct ab_request){.target = path}));
+  while (overrides && overrides[request.override_count]) request.override_count++;
+  ck_ok(ab_case_open(out, &request));
   if (out->steps > STEPS_MAX) out->steps = STEPS_MAX;
 }
+
+void side_case_open(struct ab_case *out, const char *name) { side_case_open_with(out, name, NULL); }
 
 struct listener {
   struct ab_recording *recording;

@@ -9,6 +9,9 @@
 /* name: a folder of tests/fixtures/reference, or a file of tests/fixtures/faults ending in .yml. At most two steps. */
 void side_case_open(struct ab_case *out, const char *name);
 
+/* The same with overrides, NULL at the end. */
+void side_case_open_with(struct ab_case *out, const char *name, const char *const *overrides);
+
 /* What is between a side and the world; NULL in a member: nothing. */
 struct side_hooks {
   const struct ab_kernels *kernels;

@@ -106,6 +106,18 @@ def defects_that_keep_or_recompute_otherwise_change_no_number():
 
 
 @case
+def a_bubble_that_meets_a_pole_is_named():
+    note = 'note: a bubble of stage 1 meets a pole at zero: pre_norm of iteration 0, with epsilon 0, in both sides'
+    pole = (REFERENCE + 'p04_llama2', 'normalization_layer_epsilon=0')
+    r = expect(DIFFERENT, *pole, 'ab_compute_bubbles=true', says=[note, 'values: linen nan', 'NaN or infinite'])
+    check(r.out.count('meets a pole') == 1, r.out)
+    r = expect(DIFFERENT, *pole, says=['cause: both moved', 'linen against sequential: equal'])  # another epsilon
+    check('pole' not in r.out and 'nan' not in r.out, r.out)
+    r = expect(EQUAL, REFERENCE + 'p04_llama2', 'ab_compute_bubbles=true')
+    check('pole' not in r.out, r.out)
+
+
+@case
 def every_tensor_of_a_custom_policy_has_its_place():
     places = ('remat_policy=custom', 'query_proj=device', 'mlpwi_0=offload')
     for first in ('device', 'offload', 'remat'):
