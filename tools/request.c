@@ -166,8 +166,7 @@ ab_status ab_request_case_arguments(const char ***out, const struct ab_request *
   return AB_OK;
 }
 
-/* Appends one word, quoted for a shell where it needs it. */
-static size_t quote(char *out, size_t used, const char *word) {
+size_t ab_shell_word(char *out, size_t used, const char *word) {
   static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%";
   bool plain = word[0] && strspn(word, safe) == strlen(word);
   if (used) out[used++] = ' ';
@@ -198,17 +197,17 @@ ab_status ab_request_command(char **out, const struct ab_request *r) {
   char *line;
   ab_status status = ab_mem_new(&line, room, 1);
   if (status == AB_OK) {
-    used = quote(line, used, program);
-    for (size_t i = 0; argv[i]; i++) used = quote(line, used, argv[i]);
+    used = ab_shell_word(line, used, program);
+    for (size_t i = 0; argv[i]; i++) used = ab_shell_word(line, used, argv[i]);
     for (size_t i = 0; i < names; i += 2)
-      if (named[i + 1]) used = quote(line, quote(line, used, named[i]), named[i + 1]);
+      if (named[i + 1]) used = ab_shell_word(line, ab_shell_word(line, used, named[i]), named[i + 1]);
     if (r->timeout) {
       char seconds[24];
       snprintf(seconds, sizeof seconds, "%ld", r->timeout);
-      used = quote(line, quote(line, used, "--timeout"), seconds);
+      used = ab_shell_word(line, ab_shell_word(line, used, "--timeout"), seconds);
     }
-    if (r->allow_same) used = quote(line, used, "--allow-same");
-    if (r->intended_oracle) used = quote(line, used, "--intended-oracle");
+    if (r->allow_same) used = ab_shell_word(line, used, "--allow-same");
+    if (r->intended_oracle) used = ab_shell_word(line, used, "--intended-oracle");
     *out = line;
   }
   ab_mem_free(argv);

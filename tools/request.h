@@ -30,6 +30,9 @@ void ab_request_help(FILE *out);
 
 /* The arguments that make another process open the same case, NULL at the end; owned by the caller (one block). */
 ab_status ab_request_case_arguments(const char ***out, const struct ab_request *request);
+/* Appends one word to a line of `used` bytes, quoted for a shell where it needs it: at most 4 times its length and 3
+ * bytes. The new length; no NUL is written. */
+size_t ab_shell_word(char *line, size_t used, const char *word);
 /* One shell line that repeats the run; owned by the caller. */
 ab_status ab_request_command(char **out, const struct ab_request *request);
 

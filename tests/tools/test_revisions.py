@@ -96,4 +96,32 @@ def what_is_no_revision():
         refuse(SMALL, '--b-rev', 'HEAD', environment={'PATH': '/nonexistent'}, says=['needs git'])
 
 
+def bisect(*arguments, cwd=None):
+    return subprocess.run([str(BUILD / 'tools/ab_bisect'), *map(str, arguments)], env=GIT, capture_output=True, text=True,
+                          cwd=cwd).returncode
+
+
+@case
+def bisecting_finds_the_commit_that_changed_a_number():
+    with Repository(('good', AS_IT_IS), ('broken', 'REFUSED by this test'), ('also-good', AS_IT_IS), ('bad', OTHER_NUMBERS),
+                    ('later', OTHER_NUMBERS)) as r:
+        r.git('bisect', 'start', 'HEAD', r.commit['good'])
+        said = r.git('bisect', 'run', str(BUILD / 'tools/ab_bisect'), SMALL, '--b', 'linen')
+        check(f"{r.commit['bad']} is the first bad commit" in said, said[-800:])
+
+
+@case
+def exit_codes_for_bisecting():
+    for code, expected in (0, 0), (1, 1), (2, 130), (3, 125), (4, 132), (5, 133), (6, 134):
+        tool = folder() / 'ab_compare'
+        tool.write_text(f'#!/bin/sh\nexit {code}\n')
+        tool.chmod(0o755)
+        found = subprocess.run([str(BUILD / 'tools/ab_bisect'), '--b-cmd', 'true'],
+                               env=dict(GIT, AB_COMPARE=str(tool))).returncode
+        check(found == expected, f'exit code {code} becomes {found}, expected {expected}')
+    check(bisect(SMALL, '--b-cmd', 'exit 9') == 125, 'a command that fails is not skipped')
+    check(bisect(SMALL, '--b-cmd', 'true', '--no-such-option') == 130, 'a wrong option does not stop the bisection')
+    check(bisect(SMALL, cwd=folder()) == 130, 'outside a repository the bisection does not stop')
+
+
 main()

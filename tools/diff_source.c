@@ -1,0 +1,199 @@
+#include "diff_source.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "file.h"
+#include "json.h"
+#include "mem.h"
+#include "safetensors.h"
+
+enum { FILES_MAX = 64, NAMES_MAX = 10000 };
+
+/* Where a row of the recording comes from. */
+struct row {
+  size_t file;
+  const struct ab_safetensor *tensor;
+  int axis;
+  int64_t index;
+  bool transpose;
+};
+
+struct ab_diff_source {
+  struct ab_safetensors *file[FILES_MAX];
+  char stem[FILES_MAX][64]; /* "grads"; "" of a bare file */
+  size_t files;
+  struct ab_json *expected; /* NULL: none */
+  struct ab_recording *recording;
+  struct row *row;
+  size_t rows, room;
+  const struct ab_safetensor *held; /* whose values are in the buffer */
+  unsigned char *buffer;
+  size_t buffer_room;
+};
+
+static const char ending[] = ".safetensors";
+
+static ab_status open_file(struct ab_diff_source *s, const char *path, const char *stem, size_t stem_length) {
+  if (s->files == FILES_MAX) return AB_FAIL(AB_EFORMAT, "%s: more than %d files to compare", path, FILES_MAX);
+  AB_TRY(ab_safetensors_open(&s->file[s->files], path));
+  snprintf(s->stem[s->files++], sizeof s->stem[0], "%.*s", (int)stem_length, stem);
+  return AB_OK;
+}
+
+static ab_status open_member(struct ab_diff_source *s, const char *folder, const char *name) {
+  char *path;
+  size_t length = strlen(name), tail = strlen(ending);
+  bool tensors = length > tail && strcmp(name + length - tail, ending) == 0;
+  bool metrics = strcmp(name, "expected.json") == 0;
+  if (!tensors && !metrics) return AB_OK;
+  AB_TRY(ab_path_join(&path, folder, name));
+  ab_status status = tensors ? open_file(s, path, name, length - tail) : ab_json_read(&s->expected, path, NULL);
+  ab_mem_free(path);
+  return status;
+}
+
+static ab_status open_folder(struct ab_diff_source *s, const char *folder) {
+  struct ab_names names;
+  ab_status status = AB_OK;
+  AB_TRY(ab_folder_list(&names, folder, NAMES_MAX));
+  for (size_t i = 0; i < names.count && status == AB_OK; i++) status = open_member(s, folder, names.name[i]);
+  ab_names_free(&names);
+  if (status == AB_OK && !s->files)
+    status = AB_FAIL(AB_ENOTFOUND, "the folder '%s' holds no %s file: nothing to compare", folder, ending);
+  return status;
+}
+
+ab_status ab_diff_source_open(struct ab_diff_source **out, const char *path, const char *name) {
+  struct ab_diff_source *s;
+  AB_TRY(ab_mem_new(&s, 1, sizeof *s));
+  ab_status status = ab_recording_new(&s->recording, name);
+  if (status == AB_OK) status = ab_folder_exists(path) ? open_folder(s, path) : open_file(s, path, "", 0);
+  if (status == AB_OK) *out = s;
+  else ab_diff_source_close(s);
+  return status;
+}
+
+void ab_diff_source_close(struct ab_diff_source *s) {
+  if (!s) return;
+  for (size_t i = 0; i < s->files; i++) ab_safetensors_close(s->file[i]);
+  ab_json_free(s->expected);
+  ab_recording_free(s->recording);
+  ab_mem_free(s->row);
+  ab_mem_free(s->buffer);
+  ab_mem_free(s);
+}
+
+const struct ab_recording *ab_diff_source_recording(const struct ab_diff_source *source) { return source->recording; }
+
+static ab_status hold(struct ab_diff_source *s, const struct row *row) {
+  if (s->held == row->tensor) return AB_OK;
+  s->held = NULL;
+  if (row->tensor->bytes > s->buffer_room) {
+    AB_TRY(ab_mem_resize(&s->buffer, row->tensor->bytes, 1));
+    s->buffer_room = row->tensor->bytes;
+  }
+  AB_TRY(ab_safetensors_read(s->file[row->file], row->tensor, s->buffer));
+  s->held = row->tensor;
+  return AB_OK;
+}
+
+static struct ab_view view_of(const struct ab_diff_source *s, const struct row *row) {
+  struct ab_view view = {.dtype = row->tensor->dtype, .shape = row->tensor->shape, .data = s->buffer};
+  ab_view_contiguous(&view);
+  if (row->axis != AB_NOT_STACKED) view = ab_view_index(&view, row->axis, row->index);
+  struct ab_view turned = view;
+  for (int i = 0; row->transpose && i < view.shape.rank; i++) {
+    turned.shape.dim[i] = view.shape.dim[view.shape.rank - 1 - i];
+    turned.stride[i] = view.stride[view.shape.rank - 1 - i];
+  }
+  return turned;
+}
+
+/* Gradients come before what they change, as in a run. */
+static enum ab_phase phase_of(const char *stem) {
+  if (strncmp(stem, "grads", 5) == 0) return AB_BACKWARD;
+  return strncmp(stem, "params", 6) == 0 ? AB_UPDATE : AB_FORWARD;
+}
+
+static ab_status add_row(struct ab_diff_source *s, const struct row *row, const char *name, bool structure_only) {
+  struct ab_identity id = {.microbatch = -1, .layer = -1, .phase = phase_of(s->stem[row->file])};
+  snprintf(id.tensor, sizeof id.tensor, "%s", name);
+  const struct ab_recorded *there = ab_recording_find(s->recording, &id);
+  if (there)
+    return AB_FAIL(AB_EMISMATCH, "tensors '%s' and '%s' of %s both become '%s'",
+                   s->row[there - s->recording->observation].tensor->name, row->tensor->name, s->recording->name, name);
+  if (s->rows == s->room) {
+    AB_TRY(ab_mem_resize(&s->row, 2 * s->room + 64, sizeof *s->row));
+    s->room = 2 * s->room + 64;
+  }
+  if (!structure_only) AB_TRY(hold(s, row));
+  struct ab_view view = view_of(s, row);
+  struct ab_observation o = {.id = id, .at = {-1, -1, -1, false}, .dtype = view.dtype, .shape = view.shape};
+  o.summary.count = ab_view_count(&view);
+  if (!structure_only) ab_summarize(&o.summary, &view);
+  s->row[s->rows++] = *row;
+  return ab_recording_observe(s->recording, &o);
+}
+
+/* A stacked tensor is as many rows as it has layers. */
+static ab_status add_tensor(struct ab_diff_source *s, size_t file, const struct ab_safetensor *tensor,
+                            const struct ab_name_map *map, bool structure_only) {
+  char full[AB_SAFETENSORS_NAME + 80], name[AB_NAME_MAX + 24];
+  struct ab_mapped mapped;
+  snprintf(full, sizeof full, "%s%s%s", s->stem[file], *s->stem[file] ? "/" : "", tensor->name);
+  AB_TRY(ab_name_map_apply(&mapped, map, full));
+  struct row row = {file, tensor, mapped.axis, 0, mapped.transpose};
+  if (mapped.axis == AB_NOT_STACKED) return add_row(s, &row, mapped.name, structure_only);
+  if (tensor->shape.rank < 1) return AB_FAIL(AB_EMISMATCH, "tensor '%s' is a scalar and cannot be unstacked", full);
+  if (row.axis >= tensor->shape.rank) row.axis = tensor->shape.rank - 1;
+  const char *mark = strstr(mapped.name, "%d");
+  for (; row.index < tensor->shape.dim[row.axis]; row.index++) {
+    int written = snprintf(name, sizeof name, "%.*s%lld%s", (int)(mark - mapped.name), mapped.name,
+                           (long long)row.index, mark + 2);
+    if (written >= AB_NAME_MAX) return AB_FAIL(AB_EMISMATCH, "the name '%s' is too long", name);
+    AB_TRY(add_row(s, &row, name, structure_only));
+  }
+  return AB_OK;
+}
+
+static ab_status add_metrics(struct ab_recording *recording, const struct ab_json *object, int step) {
+  for (const struct ab_json *member = ab_json_first(object); member; member = ab_json_next(member)) {
+    struct ab_metric metric = {.step = step, .f32 = true};
+    const struct ab_json *value = ab_json_find(member, "value");
+    if (!value) continue;
+    if (strlen(ab_json_key(member)) >= sizeof metric.name) return ab_json_fail(member, "has too long a name");
+    snprintf(metric.name, sizeof metric.name, "%s", ab_json_key(member));
+    AB_TRY(ab_json_double_or_nonfinite(&metric.value, value));
+    AB_TRY(ab_recording_add_metric(recording, &metric));
+  }
+  return AB_OK;
+}
+
+/* `loss` of a pipeline module, or the metrics of every step. */
+static ab_status add_expected(struct ab_diff_source *s) {
+  const struct ab_json *steps = ab_json_find(s->expected, "steps");
+  int step = 0;
+  if (!steps) return add_metrics(s->recording, s->expected, 0);
+  for (const struct ab_json *one = ab_json_first(steps); one; one = ab_json_next(one))
+    AB_TRY(add_metrics(s->recording, one, step++));
+  return AB_OK;
+}
+
+ab_status ab_diff_source_record(struct ab_diff_source *s, const struct ab_name_map *map, bool structure_only) {
+  for (size_t f = 0; f < s->files; f++)
+    for (size_t i = 0; i < ab_safetensors_size(s->file[f]); i++)
+      AB_TRY(add_tensor(s, f, ab_safetensors_at(s->file[f], i), map, structure_only));
+  if (s->expected && !structure_only) AB_TRY(add_expected(s));
+  ab_recording_complete(s->recording);
+  return AB_OK;
+}
+
+ab_status ab_diff_source_view(struct ab_diff_source *s, const struct ab_identity *id, struct ab_view *out) {
+  const struct ab_recorded *recorded = ab_recording_find(s->recording, id);
+  if (!recorded) return AB_FAIL(AB_ENOTFOUND, "'%s' is not in %s", id->tensor, s->recording->name);
+  const struct row *row = &s->row[recorded - s->recording->observation];
+  AB_TRY(hold(s, row));
+  *out = view_of(s, row);
+  return AB_OK;
+}
