@@ -1,0 +1,243 @@
+/* What moved between goldens, the changelog, pending files, and a writer that is killed. */
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "file.h"
+#include "golden_diff.h"
+#include "pending.h"
+#include "sides.h"
+
+static struct ab_golden *golden_with(void (*change)(struct side *s)) {
+  struct ab_golden *g;
+  struct ab_pair_text config[] = {{(char[]){"dtype"}, (char[]){"float32"}}, {(char[]){"steps"}, (char[]){"2"}}};
+  const struct ab_provenance provenance = {.producer = "test", .commit = "c1", .created = "2026-01-02T03:04:05Z"};
+  struct side s = side_values("linen");
+  if (change) change(&s);
+  side_run(&s, false, true);
+  ck_ok(ab_golden_new(&g, s.recording, config, 2, &provenance, "portable"));
+  side_free(&s);
+  return g;
+}
+
+static void up(struct side *s) { side_leaf(s, 1, 2, 0)[0] += 0.5f; }
+static void down(struct side *s) {
+  side_leaf(s, 0, 0, 0)[0] += 1;
+  side_leaf(s, 1, 1, 0)[0] -= 1;
+}
+
+START_TEST(what_moved_stands_worst_first_and_signs_do_not_cancel) {
+  struct ab_golden *old = golden_with(NULL), *now = golden_with(down);
+  struct ab_golden_diff d;
+  ck_ok(ab_golden_diff(&d, old, now));
+  ck_assert_uint_eq(d.compared, old->leaves + old->metrics);
+  ck_assert_uint_eq(d.of_kind[AB_MOVE_VALUE], 2);
+  ck_assert_int_eq(d.first_step, 0);
+  ck_assert_double_gt(d.q50, 0);
+  ck_assert_double_le(d.q50, d.q90);
+  ck_assert_double_eq(d.largest, d.move[0].change);
+  ck_assert_double_ge(d.move[0].change, d.move[1].change);
+  ck_ok(ab_golden_check_no_loss(&d, "g"));
+  ab_golden_diff_free(&d);
+  ck_ok(ab_golden_diff(&d, old, old));
+  ck_assert_uint_eq(d.moves, 0);
+  ck_assert_double_eq(d.largest, 0);
+  ab_golden_diff_free(&d);
+  ab_golden_free(old);
+  ab_golden_free(now);
+}
+END_TEST
+
+START_TEST(a_change_of_one_metric_is_relative_to_the_larger) {
+  struct ab_golden *old = golden_with(NULL), *now = golden_with(NULL);
+  struct ab_golden_diff d;
+  old->metric[1].value = 2;
+  now->metric[1].value = -6;
+  now->metric[1].step = old->metric[1].step;
+  ck_ok(ab_golden_diff(&d, old, now));
+  ck_assert_uint_eq(d.moves, 1);
+  ck_assert(d.move[0].metric);
+  ck_assert_double_eq(d.move[0].change, 8.0 / 6);
+  ab_golden_diff_free(&d);
+  ab_golden_free(old);
+  ab_golden_free(now);
+}
+END_TEST
+
+/* Each takes something away; false where the loss is of the config. */
+static void lose_leaf(struct ab_golden *g) { g->leaves--; }
+static void lose_metric(struct ab_golden *g) { g->metrics--; }
+static void lose_key(struct ab_golden *g) {
+  ab_mem_free(g->config[--g->configs].key);
+  ab_mem_free(g->config[g->configs].value);
+}
+static void rename_leaf(struct ab_golden *g) { g->leaf[0].id.tensor[0] = 'X'; }
+static void (*const losses[])(struct ab_golden *g) = {lose_leaf, lose_metric, lose_key, rename_leaf};
+
+START_TEST(a_golden_may_not_lose_anything) {
+  struct ab_golden *old = golden_with(NULL), *now = golden_with(NULL);
+  struct ab_golden_diff d;
+  losses[_i](now);
+  ck_ok(ab_golden_diff(&d, old, now));
+  ck_fails(ab_golden_check_no_loss(&d, "golden.json"), AB_EMISMATCH, _i == 2 ? "'steps'" : "would shrink by 1");
+  ab_golden_diff_free(&d);
+  ck_ok(ab_golden_diff(&d, now, old)); /* more is no loss */
+  if (_i < 3) ck_ok(ab_golden_check_no_loss(&d, "golden.json"));
+  ab_golden_diff_free(&d);
+  ab_golden_free(old);
+  ab_golden_free(now);
+}
+END_TEST
+
+START_TEST(the_changelog_explains_the_content_and_nothing_else) {
+  struct ab_golden *g = golden_with(NULL), *next = golden_with(up);
+  char digest[33], again[33];
+  ck_fails(ab_golden_check_explained(g, "g"), AB_EMISMATCH, "changelog is empty");
+  ck_ok(ab_golden_log(g, "2026-01-02T03:04:05Z", "first", NULL, -1));
+  ck_ok(ab_golden_check_explained(g, "g"));
+  ck_assert_str_eq(g->changelog[0].date, "2026-01-02");
+  ck_ok(ab_golden_content_digest(digest, g));
+  ck_ok(ab_golden_add_provenance(g, "origin", "elsewhere"));
+  ck_fails(ab_golden_add_provenance(g, "origin", "twice"), AB_EMISMATCH, "given twice");
+  ck_assert_str_eq(ab_golden_provenance(g, "origin"), "elsewhere");
+  ck_assert_str_eq(ab_golden_provenance(g, "nothing"), "unknown");
+  ck_ok(ab_golden_content_digest(again, g));
+  ck_assert_str_eq(digest, again);
+  ck_ok(ab_golden_inherit(next, g));
+  ck_fails(ab_golden_check_explained(next, "g"), AB_EMISMATCH, "the last changelog entry explains");
+  ck_ok(ab_golden_log(next, "2026-01-03", "moved", digest, 0.25));
+  ck_ok(ab_golden_check_explained(next, "g"));
+  ck_assert_uint_eq(next->changes, 2);
+  ck_assert_str_eq(next->changelog[1].from, digest);
+  g->bound = 0.5; /* loosened by hand */
+  ck_fails(ab_golden_check_explained(g, "g"), AB_EMISMATCH, "the last changelog entry explains");
+  next->changelog[1].reason[0] = '\0';
+  ck_fails(ab_golden_check_explained(next, "g"), AB_EMISMATCH, "entry 2 has no reason");
+  ab_golden_free(g);
+  ab_golden_free(next);
+}
+END_TEST
+
+START_TEST(placeholders_are_found) {
+  struct ab_golden *g = golden_with(NULL);
+  ck_ok(ab_golden_check_genuine(g, "g"));
+  for (size_t i = 0; i < g->leaves; i++)
+    for (int k = 0; k < AB_SAMPLES; k++) g->leaf[i].sample[k] = 3;
+  for (size_t i = 0; i < g->metrics; i++) g->metric[i].value = 3;
+  ck_fails(ab_golden_check_genuine(g, "g"), AB_EMISMATCH, "every number in it is 3");
+  g->metric[g->metrics - 1].value = 3.5;
+  ck_ok(ab_golden_check_genuine(g, "g"));
+  for (size_t i = 0; i < g->leaves; i++) g->leaf[i].summary.count = 0;
+  ck_fails(ab_golden_check_genuine(g, "g"), AB_EMISMATCH, "hold no element");
+  ab_golden_free(g);
+}
+END_TEST
+
+START_TEST(a_pending_golden_reads_back) {
+  char *scratch, *path, *text;
+  size_t size;
+  ck_ok(ab_scratch_new(&scratch, NULL));
+  ck_ok(ab_path_join(&path, scratch, "golden.pending.json"));
+  struct ab_pending p = {.engines_equal = true, .golden = golden_with(up)}, read = {0};
+  ck_ok(ab_mem_string(&p.cause, "both moved"));
+  ck_ok(ab_mem_string(&p.verdict, "1 fail"));
+  ck_ok(ab_mem_string(&p.command, "ab_compare 'x y'"));
+  ck_fails(ab_pending_read(&read, path), AB_ENOTFOUND, "golden.pending.json");
+  ck_ok(ab_pending_write(&p, path));
+  ck_ok(ab_pending_read(&read, path));
+  ck_assert_str_eq(read.command, p.command);
+  ck_assert(read.engines_equal && !read.from && read.golden->changes == 0);
+  ab_pending_free(&read);
+  ck_ok(ab_file_read(&text, &size, path, 1 << 24));
+  ck_ok(ab_file_write(path, text, size / 2));
+  ck_fails(ab_pending_read(&read, path), AB_EFORMAT, "golden.pending.json");
+  ck_ok(ab_golden_write(p.golden, path));
+  ck_fails(ab_pending_read(&read, path), AB_EFORMAT, "is not abpipe-pending/1");
+  ck_assert_ptr_null(read.golden);
+  ab_pending_free(&p);
+  ab_mem_free(text);
+  ab_mem_free(path);
+  ck_ok(ab_scratch_remove(scratch));
+  ab_mem_free(scratch);
+}
+END_TEST
+
+/* Ends with the process. */
+static void write_for_ever(struct ab_golden *const *g, const char *path) {
+  for (unsigned i = 0;; i++)
+    if (ab_golden_write(g[i % 2], path) != AB_OK) _exit(1);
+}
+
+START_TEST(a_writer_killed_at_any_moment_leaves_one_golden_or_the_other) {
+  char *scratch, *path, digest[2][33], found[33];
+  struct ab_golden *g[] = {golden_with(NULL), golden_with(up)}, *read;
+  struct ab_names names;
+  ck_ok(ab_scratch_new(&scratch, NULL));
+  ck_ok(ab_path_join(&path, scratch, "golden.json"));
+  for (int i = 0; i < 2; i++) ck_ok(ab_golden_content_digest(digest[i], g[i]));
+  ck_ok(ab_golden_write(g[0], path));
+  for (unsigned i = 0; i < 40; i++) {
+    int how;
+    pid_t child = fork();
+    if (child == 0) write_for_ever(g, path);
+    usleep(500 + 731 * i % 9000);
+    kill(child, SIGKILL);
+    ck_assert_int_eq(waitpid(child, &how, 0), child);
+    ck_assert(WIFSIGNALED(how));
+    ck_ok(ab_golden_read(&read, path));
+    ck_ok(ab_golden_content_digest(found, read));
+    ck_assert_msg(!strcmp(found, digest[0]) || !strcmp(found, digest[1]), "kill %u left neither", i);
+    ab_golden_free(read);
+    ck_ok(ab_folder_list(&names, scratch, 10)); /* what is left over is no golden */
+    ck_assert_uint_eq(names.count, 1);
+    ab_names_free(&names);
+  }
+  ck_ok(ab_folder_sweep(scratch));
+  ck_ok(ab_file_remove(path));
+  ck_assert_int_eq(rmdir(scratch), 0); /* nothing else is in it */
+  for (int i = 0; i < 2; i++) ab_golden_free(g[i]);
+  ab_mem_free(path);
+  ab_mem_free(scratch);
+}
+END_TEST
+
+START_TEST(a_folder_is_locked_for_one_holder_at_a_time) {
+  char *scratch;
+  int lock, how;
+  ck_ok(ab_scratch_new(&scratch, NULL));
+  ck_ok(ab_folder_lock(&lock, scratch));
+  pid_t child = fork();
+  if (child == 0) {
+    int mine;
+    ab_folder_unlock(lock); /* its copy of ours */
+    alarm(1);               /* waits: ended by the alarm */
+    _exit(ab_folder_lock(&mine, scratch) == AB_OK ? 0 : 1);
+  }
+  ck_assert_int_eq(waitpid(child, &how, 0), child);
+  ck_assert(WIFSIGNALED(how) && WTERMSIG(how) == SIGALRM);
+  ab_folder_unlock(lock);
+  ck_ok(ab_folder_lock(&lock, scratch)); /* a killed waiter leaves nothing */
+  ab_folder_unlock(lock);
+  ck_fails(ab_folder_lock(&lock, "/nonexistent"), AB_ENOTFOUND, "/nonexistent");
+  ck_ok(ab_scratch_remove(scratch));
+  ab_mem_free(scratch);
+}
+END_TEST
+
+int main(void) {
+  Suite *suite = suite_create("golden_review");
+  TCase *tc = tcase_create("golden_review");
+  tcase_set_timeout(tc, 60);
+  tcase_add_test(tc, what_moved_stands_worst_first_and_signs_do_not_cancel);
+  tcase_add_test(tc, a_change_of_one_metric_is_relative_to_the_larger);
+  tcase_add_loop_test(tc, a_golden_may_not_lose_anything, 0, sizeof losses / sizeof *losses);
+  tcase_add_test(tc, the_changelog_explains_the_content_and_nothing_else);
+  tcase_add_test(tc, placeholders_are_found);
+  tcase_add_test(tc, a_pending_golden_reads_back);
+  tcase_add_test(tc, a_writer_killed_at_any_moment_leaves_one_golden_or_the_other);
+  tcase_add_test(tc, a_folder_is_locked_for_one_holder_at_a_time);
+  suite_add_tcase(suite, tc);
+  return ab_run_suite(suite);
+}
