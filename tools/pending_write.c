@@ -10,7 +10,7 @@ bool ab_pending_wanted(const struct ab_judgement *j) {
   const struct ab_request *r = &j->request;
   bool own = j->golden && !r->golden && !r->ignore_golden && ab_folder_exists(r->target);
   bool as_recorded = !r->override_count && !r->steps && !r->devices && !r->intended_oracle;
-  bool other = r->a_bin || r->b_bin || r->a_rev || r->b_rev;
+  bool other = r->a_bin || r->b_bin || r->a_rev || r->b_rev || r->a_cmd || r->b_cmd;
   bool ours = !other && j->a->arithmetic == AB_ARITHMETIC_F32;
   return own && as_recorded && ours && !r->no_pending &&
          strcmp(ab_numerics_name(j->opened.numerics), j->golden->numerics) == 0;
