@@ -14,13 +14,14 @@
 enum { NOTES = 4, NOTE = 512, COMMAND = 8192 };
 
 static const char usage[] =
-    "ab_diff: compare two bundles, dumps or .safetensors files tensor by tensor.\n"
+    "ab_diff: compare two bundles, dumps, .safetensors or .npz files tensor by tensor.\n"
     "\n"
     "  ab_diff before/ after/\n"
     "  ab_diff ours.safetensors theirs.safetensors --map unscanned --bound 1e-6\n"
     "\n"
     "usage: ab_diff A B [options]\n"
-    "A folder is compared by all its .safetensors files and the metrics of its expected.json. B is the reference.\n"
+    "A folder is compared by all its .safetensors and .npz files and the metrics of its expected.json.\n"
+    "B is the reference.\n"
     "\n"
     "exit codes: 0 equal; 1 numeric difference; 2 usage or unreadable file; 5 names, shapes or dtypes differ\n"
     "\n";

@@ -6,9 +6,17 @@
 #include "file.h"
 #include "json.h"
 #include "mem.h"
+#include "npz.h"
 #include "safetensors.h"
 
 enum { FILES_MAX = 64, NAMES_MAX = 10000 };
+
+/* One file: exactly one of both is there. */
+struct container {
+  struct ab_safetensors *tensors;
+  struct ab_npz *npz;
+  char stem[64]; /* "grads"; "" of a bare file */
+};
 
 /* Where a row of the recording comes from. */
 struct row {
@@ -20,8 +28,7 @@ struct row {
 };
 
 struct ab_diff_source {
-  struct ab_safetensors *file[FILES_MAX];
-  char stem[FILES_MAX][64]; /* "grads"; "" of a bare file */
+  struct container file[FILES_MAX];
   size_t files;
   struct ab_json *expected; /* NULL: none */
   struct ab_recording *recording;
@@ -32,23 +39,45 @@ struct ab_diff_source {
   size_t buffer_room;
 };
 
-static const char ending[] = ".safetensors";
+static bool ends_in(const char *name, const char *ending) {
+  size_t length = strlen(name), tail = strlen(ending);
+  return length > tail && strcmp(name + length - tail, ending) == 0;
+}
+
+static bool is_npz(const char *name) { return ends_in(name, ".npz"); }
+
+static size_t size_of(const struct container *c) {
+  return c->npz ? ab_npz_size(c->npz) : ab_safetensors_size(c->tensors);
+}
+
+static const struct ab_safetensor *tensor_at(const struct container *c, size_t i) {
+  return c->npz ? ab_npz_at(c->npz, i) : ab_safetensors_at(c->tensors, i);
+}
+
+static ab_status read_tensor(const struct container *c, const struct ab_safetensor *tensor, void *out) {
+  return c->npz ? ab_npz_read(c->npz, tensor, out) : ab_safetensors_read(c->tensors, tensor, out);
+}
 
 static ab_status open_file(struct ab_diff_source *s, const char *path, const char *stem, size_t stem_length) {
   if (s->files == FILES_MAX) return AB_FAIL(AB_EFORMAT, "%s: more than %d files to compare", path, FILES_MAX);
-  AB_TRY(ab_safetensors_open(&s->file[s->files], path));
-  snprintf(s->stem[s->files++], sizeof s->stem[0], "%.*s", (int)stem_length, stem);
+  struct container *c = &s->file[s->files];
+  if (is_npz(path))
+    AB_TRY(ab_npz_open(&c->npz, path));
+  else
+    AB_TRY(ab_safetensors_open(&c->tensors, path));
+  snprintf(c->stem, sizeof c->stem, "%.*s", (int)stem_length, stem);
+  s->files++;
   return AB_OK;
 }
 
 static ab_status open_member(struct ab_diff_source *s, const char *folder, const char *name) {
   char *path;
-  size_t length = strlen(name), tail = strlen(ending);
-  bool tensors = length > tail && strcmp(name + length - tail, ending) == 0;
+  bool tensors = ends_in(name, ".safetensors") || is_npz(name);
   bool metrics = strcmp(name, "expected.json") == 0;
   if (!tensors && !metrics) return AB_OK;
   AB_TRY(ab_path_join(&path, folder, name));
-  ab_status status = tensors ? open_file(s, path, name, length - tail) : ab_json_read(&s->expected, path, NULL);
+  size_t stem = (size_t)(strrchr(name, '.') - name);
+  ab_status status = tensors ? open_file(s, path, name, stem) : ab_json_read(&s->expected, path, NULL);
   ab_mem_free(path);
   return status;
 }
@@ -60,7 +89,8 @@ static ab_status open_folder(struct ab_diff_source *s, const char *folder) {
   for (size_t i = 0; i < names.count && status == AB_OK; i++) status = open_member(s, folder, names.name[i]);
   ab_names_free(&names);
   if (status == AB_OK && !s->files)
-    status = AB_FAIL(AB_ENOTFOUND, "the folder '%s' holds no %s file: nothing to compare", folder, ending);
+    status = AB_FAIL(AB_ENOTFOUND, "the folder '%s' holds no .safetensors or .npz file: nothing to compare",
+                     folder);
   return status;
 }
 
@@ -76,7 +106,10 @@ ab_status ab_diff_source_open(struct ab_diff_source **out, const char *path, con
 
 void ab_diff_source_close(struct ab_diff_source *s) {
   if (!s) return;
-  for (size_t i = 0; i < s->files; i++) ab_safetensors_close(s->file[i]);
+  for (size_t i = 0; i < s->files; i++) {
+    ab_safetensors_close(s->file[i].tensors);
+    ab_npz_close(s->file[i].npz);
+  }
   ab_json_free(s->expected);
   ab_recording_free(s->recording);
   ab_mem_free(s->row);
@@ -93,21 +126,35 @@ static ab_status hold(struct ab_diff_source *s, const struct row *row) {
     AB_TRY(ab_mem_resize(&s->buffer, row->tensor->bytes, 1));
     s->buffer_room = row->tensor->bytes;
   }
-  AB_TRY(ab_safetensors_read(s->file[row->file], row->tensor, s->buffer));
+  AB_TRY(read_tensor(&s->file[row->file], row->tensor, s->buffer));
   s->held = row->tensor;
   return AB_OK;
 }
 
-static struct ab_view view_of(const struct ab_diff_source *s, const struct row *row) {
-  struct ab_view view = {.dtype = row->tensor->dtype, .shape = row->tensor->shape, .data = s->buffer};
-  ab_view_contiguous(&view);
-  if (row->axis != AB_NOT_STACKED) view = ab_view_index(&view, row->axis, row->index);
-  struct ab_view turned = view;
-  for (int i = 0; row->transpose && i < view.shape.rank; i++) {
-    turned.shape.dim[i] = view.shape.dim[view.shape.rank - 1 - i];
-    turned.stride[i] = view.stride[view.shape.rank - 1 - i];
+/* Its axes, and their strides, in reverse. */
+static struct ab_view turned(const struct ab_view *view) {
+  struct ab_view out = *view;
+  for (int i = 0; i < view->shape.rank; i++) {
+    out.shape.dim[i] = view->shape.dim[view->shape.rank - 1 - i];
+    out.stride[i] = view->stride[view->shape.rank - 1 - i];
   }
-  return turned;
+  return out;
+}
+
+/* Fortran order is row-major order of the shape in reverse. */
+static struct ab_view whole_view(const struct ab_diff_source *s, const struct row *row) {
+  const struct ab_npz *npz = s->file[row->file].npz;
+  bool fortran = npz && ab_npz_fortran(npz, row->tensor);
+  struct ab_view view = {.dtype = row->tensor->dtype, .shape = row->tensor->shape, .data = s->buffer};
+  if (fortran) view = turned(&view);
+  ab_view_contiguous(&view);
+  return fortran ? turned(&view) : view;
+}
+
+static struct ab_view view_of(const struct ab_diff_source *s, const struct row *row) {
+  struct ab_view view = whole_view(s, row);
+  if (row->axis != AB_NOT_STACKED) view = ab_view_index(&view, row->axis, row->index);
+  return row->transpose ? turned(&view) : view;
 }
 
 /* Gradients come before what they change, as in a run. */
@@ -117,7 +164,7 @@ static enum ab_phase phase_of(const char *stem) {
 }
 
 static ab_status add_row(struct ab_diff_source *s, const struct row *row, const char *name, bool structure_only) {
-  struct ab_identity id = {.microbatch = -1, .layer = -1, .phase = phase_of(s->stem[row->file])};
+  struct ab_identity id = {.microbatch = -1, .layer = -1, .phase = phase_of(s->file[row->file].stem)};
   snprintf(id.tensor, sizeof id.tensor, "%s", name);
   const struct ab_recorded *there = ab_recording_find(s->recording, &id);
   if (there)
@@ -141,7 +188,7 @@ static ab_status add_tensor(struct ab_diff_source *s, size_t file, const struct 
                             const struct ab_name_map *map, bool structure_only) {
   char full[AB_SAFETENSORS_NAME + 80], name[AB_NAME_MAX + 24];
   struct ab_mapped mapped;
-  snprintf(full, sizeof full, "%s%s%s", s->stem[file], *s->stem[file] ? "/" : "", tensor->name);
+  snprintf(full, sizeof full, "%s%s%s", s->file[file].stem, *s->file[file].stem ? "/" : "", tensor->name);
   AB_TRY(ab_name_map_apply(&mapped, map, full));
   struct row row = {file, tensor, mapped.axis, 0, mapped.transpose};
   if (mapped.axis == AB_NOT_STACKED) return add_row(s, &row, mapped.name, structure_only);
@@ -182,8 +229,8 @@ static ab_status add_expected(struct ab_diff_source *s) {
 
 ab_status ab_diff_source_record(struct ab_diff_source *s, const struct ab_name_map *map, bool structure_only) {
   for (size_t f = 0; f < s->files; f++)
-    for (size_t i = 0; i < ab_safetensors_size(s->file[f]); i++)
-      AB_TRY(add_tensor(s, f, ab_safetensors_at(s->file[f], i), map, structure_only));
+    for (size_t i = 0; i < size_of(&s->file[f]); i++)
+      AB_TRY(add_tensor(s, f, tensor_at(&s->file[f], i), map, structure_only));
   if (s->expected && !structure_only) AB_TRY(add_expected(s));
   ab_recording_complete(s->recording);
   return AB_OK;

@@ -1,4 +1,4 @@
-/* Tensors of a .safetensors file, or of all those of a folder (a bundle or a dump) with the metrics of its
+/* Tensors of a .safetensors or .npz file, or of all those of a folder (a bundle or a dump) with the metrics of its
  * expected.json, as a recording whose values are read again when they are asked for. One tensor at most is in memory.
  */
 #pragma once

@@ -3,6 +3,7 @@
 import json
 import shutil
 import struct
+import zipfile
 
 from e2e import (DIFFERENT, EQUAL, INCOMPARABLE, REFERENCE, ROOT, case, change_json, change_tensors, check, copy_case,
                  expect, folder, main, read_tensors, refuse, write_tensors)
@@ -117,6 +118,58 @@ def maps_of_your_own():
                        ('w -> v unstack=1\n', 'need each other'), ('w -> v_%d\n', 'need each other'),
                        ('w -> %s unstack=1\n', 'need each other')]:
         refuse(a, b, '--map', mapped(text), says=[says], **TOOL)
+
+
+def npy(values, shape, descr='<f4', fortran=False, code='f', version=1):
+    header = f"{{'descr': '{descr}', 'fortran_order': {fortran}, 'shape': {shape}, }}".encode()
+    size = '<H' if version == 1 else '<I'
+    header += b' ' * (64 - (len(header) + 11) % 64) + b'\n'
+    return (b'\x93NUMPY' + bytes([version, 0]) + struct.pack(size, len(header)) + header
+            + struct.pack(f'<{len(values)}{code}', *values))
+
+
+def npz(members, method=zipfile.ZIP_STORED):
+    path = folder('npz') / 'made.npz'
+    with zipfile.ZipFile(path, 'w', method) as archive:
+        for name, data in members.items():
+            with archive.open(name + '.npy', 'w', force_zip64=True) as member:
+                member.write(data)
+    return path
+
+
+SAME = {'w': ([2, 3], range(6)), 'b': ([4000], [0.5] * 4000)}
+
+
+@case
+def numpy_archives():
+    for method in zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED:
+        for members in ({'w': npy(range(6), (2, 3)), 'b': npy([0.5] * 4000, '(4000,)', version=2)},
+                        {'b': npy([0.5] * 4000, '(4000,)'), 'w': npy([0, 3, 1, 4, 2, 5], (2, 3), fortran=True)}):
+            for pair in (made(SAME), npz(members, method)), (npz(members, method), made(SAME)):
+                expect(EQUAL, *pair, says=['2 of 2 tensors, 4006 of 4006 elements'], **TOOL)
+        off = {'w': npy([0, 1, 2, 3, 4, 6], (2, 3)), 'b': npy([0.5] * 4000, '(4000,)')}
+        expect(DIFFERENT, made(SAME), npz(off, method), says=['at [1, 2]'], **TOOL)
+    wide = {'w': npy(range(6), (2, 3), '<f8', code='d'), 'b': npy([0.5] * 4000, '(4000,)')}
+    expect(INCOMPARABLE, made(SAME), npz(wide), says=['retyped', 'F64'], **TOOL)
+
+
+@case
+def numpy_archives_that_are_refused():
+    for data, says in [(npy([1], '(1,)', '|O'), 'pickle'), (npy([1], '(1,)', '>f4'), 'another dtype'),
+                       (npy([1], '(2,)'), 'another number of bytes'), (npy([1], '(-1,)'), 'shape'),
+                       (npy([1], '(1,1,1,1,1,1,1,1,1)'), 'shape'), (b'hello, world, hello', 'is no .npy'),
+                       (b'\x93NUMPY\x01\x00\xff\xff{}', 'does not fit')]:
+        for method in zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED:
+            refuse(made(SAME), npz({'w': data}, method), says=["'w", says], **TOOL)
+    for method in zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED:
+        good = npz({'w': npy([float(i) for i in range(3000)], '(3000,)')}, method)
+        whole = good.read_bytes()
+        for at in 2000, len(whole) - 10, len(whole) - 56:  # data, place of the directory, checksum
+            good.write_bytes(whole[:at] + bytes([whole[at] ^ 0x55]) + whole[at + 1:])
+            refuse(good, good, says=['made.npz'], **TOOL)
+        for size in 0, 10, 1000, len(whole) - 1:
+            good.write_bytes(whole[:size])
+            refuse(good, good, says=['made.npz'], **TOOL)
 
 
 @case
