@@ -1,0 +1,129 @@
+/* ab_compare with a fault in it, to be given as --b-bin: AB_FAULT="name layer microbatch tensor" names one of faults.h
+ * or of the table below. The linker puts it between the tool and its libraries; no file of theirs is another one.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "faults.h"
+#include "mem.h"
+#include "schedule.h"
+
+ab_status __real_ab_run_steps(const struct ab_run *run, const struct ab_run_plan *plan);
+ab_status __wrap_ab_run_steps(const struct ab_run *run, const struct ab_run_plan *plan);
+ab_status __real_ab_bundle_batch(struct ab_batch *out, const struct ab_bundle *bundle, int64_t step);
+ab_status __wrap_ab_bundle_batch(struct ab_batch *out, const struct ab_bundle *bundle, int64_t step);
+ab_status __real_ab_leaf_table_fill(struct ab_leaf_table *table, const struct ab_side *side, enum ab_leaf_kind kind);
+ab_status __wrap_ab_leaf_table_fill(struct ab_leaf_table *table, const struct ab_side *side, enum ab_leaf_kind kind);
+double __real_ab_learning_rate(const struct ab_config *config, int64_t step);
+double __wrap_ab_learning_rate(const struct ab_config *config, int64_t step);
+
+enum { LEAF_MOST = 1 << 16 };
+
+static struct {
+  char name[32];
+  struct fault_place place;
+  const struct ab_config *config;
+  int32_t *changed;
+  bool running;
+} fault;
+
+static bool is(const char *name) { return fault.running && strcmp(fault.name, name) == 0; }
+
+static void read_fault(void) {
+  const char *text = getenv("AB_FAULT");
+  if (!text || sscanf(text, "%31s %d %d %95s", fault.name, &fault.place.layer, &fault.place.microbatch,
+                      fault.place.tensor) != 4)
+    fault.name[0] = '\0';
+}
+
+static bool is_hand_fault(void) {
+  for (int i = 0; fault_names[i]; i++)
+    if (strcmp(fault_names[i], fault.name) == 0) return true;
+  return false;
+}
+
+ab_status __wrap_ab_run_steps(const struct ab_run *run, const struct ab_run_plan *plan) {
+  struct ab_run wrong = *run;
+  struct ab_case opened = {0};
+  read_fault();
+  fault.config = run->config;
+  fault.running = true;
+  memcpy(&opened.config, &run->config, sizeof run->config);
+  memcpy(&opened.bundle, &run->bundle, sizeof run->bundle);
+  if (!is_hand_fault()) return __real_ab_run_steps(run, plan);
+  const struct side_hooks *hooks = fault_put(fault.name, &fault.place, &opened);
+  wrong.kernels = hooks->kernels;
+  wrong.mesh = hooks->mesh;
+  wrong.loaded = hooks->loaded;
+  ab_status status = __real_ab_run_steps(&wrong, plan);
+  fault_remove();
+  return status;
+}
+
+static const int32_t *change(const int32_t *from, const struct ab_batch *b, void (*how)(int32_t *x, size_t n, size_t m)) {
+  size_t n = (size_t)(b->rows * b->length), per = n / (size_t)fault.config->num_pipeline_microbatches;
+  if (ab_mem_resize(&fault.changed, n, sizeof *fault.changed) != AB_OK) abort();
+  memcpy(fault.changed, from, n * sizeof *from);
+  how(fault.changed, n, per);
+  return fault.changed;
+}
+
+static void of_first(int32_t *x, size_t n, size_t per) {
+  for (size_t i = per; i < n; i++) x[i] = x[i % per];
+}
+static void all_one(int32_t *x, size_t n, size_t per) {
+  (void)per;
+  for (size_t i = 0; i < n; i++) x[i] = 1;
+}
+static void only_last(int32_t *x, size_t n, size_t per) {
+  for (size_t i = 0; i + per < n; i++) x[i] = 0;
+}
+static void without_1(int32_t *x, size_t n, size_t per) {
+  for (size_t i = per; i < 2 * per && i < n; i++) x[i] = 0;
+}
+
+ab_status __wrap_ab_bundle_batch(struct ab_batch *out, const struct ab_bundle *bundle, int64_t step) {
+  AB_TRY(__real_ab_bundle_batch(out, bundle, step));
+  if (is("segments_of_first")) out->inputs_segmentation = change(out->inputs_segmentation, out, of_first);
+  if (is("no_segments")) out->inputs_segmentation = change(out->inputs_segmentation, out, all_one);
+  if (is("labels_of_first")) out->targets = change(out->targets, out, of_first);
+  if (is("labels_are_inputs")) out->targets = out->inputs;
+  if (is("loss_of_last")) out->targets_segmentation = change(out->targets_segmentation, out, only_last);
+  if (is("loss_without_1")) out->targets_segmentation = change(out->targets_segmentation, out, without_1);
+  return AB_OK;
+}
+
+static void scale(const struct ab_leaf *leaf, float factor) {
+  static float values[LEAF_MOST];
+  if (leaf->count > LEAF_MOST) abort();
+  ab_view_pack(values, &leaf->view);
+  for (size_t i = 0; i < leaf->count; i++) values[i] *= factor;
+  ab_view_unpack(&leaf->view, values);
+}
+
+static void copy_layer_0(const struct ab_leaf_table *table, const struct ab_leaf *to) {
+  static float values[LEAF_MOST];
+  for (size_t i = 0; i < table->leaves; i++) {
+    const struct ab_leaf *from = &table->leaf[i];
+    if (from->layer != 0 || from->param != to->param || from->count > LEAF_MOST) continue;
+    ab_view_pack(values, &from->view);
+    ab_view_unpack(&to->view, values);
+  }
+}
+
+ab_status __wrap_ab_leaf_table_fill(struct ab_leaf_table *table, const struct ab_side *side, enum ab_leaf_kind kind) {
+  AB_TRY(__real_ab_leaf_table_fill(table, side, kind));
+  for (size_t i = 0; i < table->leaves && kind == AB_GRADS; i++) {
+    const struct ab_leaf *leaf = &table->leaf[i];
+    if (is("gradients_over_m")) scale(leaf, 1 / (float)fault.config->num_pipeline_microbatches);
+    if (leaf->layer != fault.place.layer) continue;
+    if (is("zero_gradient") && strcmp(leaf->param->name, fault.place.tensor) == 0) scale(leaf, 0);
+    if (is("gradient_of_layer_0")) copy_layer_0(table, leaf);
+  }
+  return AB_OK;
+}
+
+double __wrap_ab_learning_rate(const struct ab_config *config, int64_t step) {
+  return __real_ab_learning_rate(config, step + is("rate_of_next_step"));
+}
