@@ -67,6 +67,25 @@ static size_t find(const struct ab_doctor *d, int layer, const char *name) {
   return d->table.leaves;
 }
 
+/* As the loader would have it that takes [rows, columns] for [columns, rows]. */
+static ab_status transpose(struct ab_doctor *d, const struct ab_what_if_pass *pass, const struct ab_kernels *k) {
+  const struct ab_block *block = ab_block_find(d->opened->config->decoder_block);
+  const struct ab_param *param = &block->param[pass->y / AB_PARAM_RANK];
+  size_t i = find(d, pass->x, param->name), rows = 1, size = k->element;
+  unsigned char *turned;
+  if (i == d->table.leaves) return AB_OK;
+  const struct ab_leaf *leaf = &d->table.leaf[i];
+  for (int axis = 0; axis < pass->y % AB_PARAM_RANK; axis++) rows *= (size_t)leaf->view.shape.dim[axis];
+  size_t columns = leaf->count / rows;
+  AB_TRY(ab_mem_new(&turned, leaf->count, size));
+  for (size_t r = 0; r < rows; r++)
+    for (size_t c = 0; c < columns; c++)
+      memcpy(turned + (c * rows + r) * size, d->saved + d->offset[i] + (r * columns + c) * size, size);
+  ab_leaf_unpack(leaf, turned, k);
+  ab_mem_free(turned);
+  return AB_OK;
+}
+
 ab_status ab_doctor_weights(struct ab_doctor *d, const struct ab_side *side, const struct ab_kernels *k, int pass) {
   if (!d->saved) AB_TRY(save(d, side, k));
   AB_TRY(ab_leaf_table_fill(&d->table, side, AB_PARAMS));
@@ -76,6 +95,7 @@ ab_status ab_doctor_weights(struct ab_doctor *d, const struct ab_side *side, con
     if (from < d->table.leaves && d->table.leaf[from].count == leaf->count)
       ab_leaf_unpack(leaf, d->saved + d->offset[from], k);
   }
+  if (d->plan->pass[pass].kind == AB_IF_TRANSPOSED) AB_TRY(transpose(d, &d->plan->pass[pass], k));
   return AB_OK;
 }
 

@@ -80,8 +80,8 @@ static ab_status run_passes(struct explaining *e) {
   struct ab_judgement *j = e->j;
   char words[AB_WHAT_IF_WORDS];
   const struct ab_finding *first = &e->verdict->first;
-  bool f64 = j->a->arithmetic == AB_ARITHMETIC_F64;
-  if (first->id.phase == AB_UPDATE || first->id.step < 0 || (f64 && first->id.step > 0)) return AB_OK;
+  bool only_initial = j->a->arithmetic == AB_ARITHMETIC_F64 || j->side[AB_SIDE_A].given.outside;
+  if (first->id.phase == AB_UPDATE || first->id.step < 0 || (only_initial && first->id.step > 0)) return AB_OK;
   struct ab_identity about = first->id;
   if (first->metric) about.phase = AB_BACKWARD;
   ab_what_if_words(words, &about);

@@ -255,7 +255,8 @@ ab_status ab_judgement_run_what_if(struct ab_judgement *j, const char *words) {
   bool f64 = j->a->arithmetic == AB_ARITHMETIC_F64;
   struct ab_side_order passes = oracle_order(j, "what-if", f64 ? "sequential64" : "sequential");
   passes.what_if = words;
-  if (!f64 && !ab_bundle_is_engine(j->opened.bundle)) passes.params_from = &j->side[AB_SIDE_A];
+  if (!f64 && !j->side[AB_SIDE_A].given.outside && !ab_bundle_is_engine(j->opened.bundle))
+    passes.params_from = &j->side[AB_SIDE_A];
   return ab_sides_run(&j->side[AB_SIDE_WHAT_IF_PASSES], &passes, 1);
 }
 

@@ -161,6 +161,7 @@ ab_status ab_judge_outside(struct ab_judgement *j) {
   AB_TRY(judge(j, AB_FACT_AB, AB_SIDE_A, AB_SIDE_B));
   AB_TRY(judge(j, AB_FACT_A_ORACLE, AB_SIDE_A, AB_SIDE_ORACLE));
   AB_TRY(judge(j, AB_FACT_B_ORACLE, AB_SIDE_B, AB_SIDE_ORACLE));
+  AB_TRY(ab_judge_explain(j));
   AB_TRY(judge_reference(j, AB_SIDE_A));
   AB_TRY(judge_reference(j, AB_SIDE_B));
   check_counts(j, AB_SIDE_A, j->a);

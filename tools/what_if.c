@@ -51,6 +51,23 @@ static void add_weights(struct ab_what_if_plan *plan, const struct ab_config *c)
                         stage < s ? stage : s, stage < s ? s : stage);
 }
 
+/* A kernel of the layer, as every matrix that its shape can be taken for. */
+static void add_transposed(struct ab_what_if_plan *plan, const struct ab_config *c) {
+  const struct ab_block *block = ab_block_find(c->decoder_block);
+  struct ab_layer_dims dims = ab_layer_dims_of(c, 1);
+  for (int p = 0; p < block->param_count; p++) {
+    struct ab_shape shape = ab_param_shape(&block->param[p], &dims);
+    int64_t rows = 1, count = (int64_t)ab_param_count(&block->param[p], &dims);
+    for (int cut = 1; cut < shape.rank; cut++) {
+      rows *= shape.dim[cut - 1];
+      if (rows > 1 && count > rows)
+        add(plan, "transposed", AB_IF_TRANSPOSED, plan->layer, p * AB_PARAM_RANK + cut,
+            "%s of layer %d is transposed, as a matrix of %lld by %lld", block->param[p].name, plan->layer,
+            (long long)rows, (long long)(count / rows));
+    }
+  }
+}
+
 static void add_inputs(struct ab_what_if_plan *plan) {
   add(plan, "positions-of-microbatch", AB_IF_POSITIONS, 0, 0, "every microbatch has the positions of microbatch 0");
   add(plan, "segments-of-microbatch", AB_IF_SEGMENTS, 0, 0, "every microbatch has the segments of microbatch 0");
@@ -82,6 +99,7 @@ ab_status ab_what_if_plan(struct ab_what_if_plan *out, const struct ab_case *c, 
   bool forward = strcmp(phase, ab_phase_name(AB_FORWARD)) == 0, train = !ab_bundle_is_engine(c->bundle);
   if (!forward) add_parts(out, c->config, train);
   if (forward && out->layer >= 0) add_weights(out, c->config);
+  if (forward && out->layer >= 0) add_transposed(out, c->config);
   if (forward && c->config->pipelined) add_inputs(out);
   if (!forward && train && c->config->pipelined) add_labels(out);
   return AB_OK;

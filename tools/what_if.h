@@ -13,6 +13,7 @@ enum ab_change_kind {
   AB_IF_LAYER,          /* layer x has the weights of layer y */
   AB_IF_REPEAT,         /* every repeat has the weights of repeat x */
   AB_IF_STAGES,         /* stages x and y have each other's weights */
+  AB_IF_TRANSPOSED,     /* parameter y / AB_PARAM_RANK of layer x, cut in two before axis y % AB_PARAM_RANK */
   AB_IF_POSITIONS,      /* every microbatch has the positions of microbatch x */
   AB_IF_SEGMENTS,       /* every microbatch has the segments of microbatch x */
   AB_IF_NO_SEGMENTS,    /* one segment everywhere */

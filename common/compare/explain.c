@@ -27,6 +27,7 @@ struct row {
 static const struct row rows[] = {
     {"not-finite", TENSOR, ab_match_not_finite},
     {"zero", TENSOR, ab_match_zero},
+    {"norms", TENSOR, ab_match_norms},
     {"other-microbatch", TENSOR, ab_match_other_microbatch},
     {"other-layer", TENSOR, ab_match_other_layer},
     {"stale", TENSOR, ab_match_stale},
@@ -118,6 +119,11 @@ bool ab_search_name(char text[96], const struct ab_explain *q, double factor) {
   return used > 0;
 }
 
+double ab_search_noise(const struct ab_search *s) {
+  const struct ab_bound *bound = &s->finding->bound;
+  return bound->tier == AB_TIER_BOUNDED ? fmax(AB_EXPLAIN_NOISE, bound->limit) : AB_EXPLAIN_NOISE;
+}
+
 double ab_search_residual(const double *x, const double *y, double k, size_t n) {
   double rest = 0, whole = 0;
   for (size_t i = 0; i < n; i++) {
@@ -143,8 +149,12 @@ static void say_none(struct ab_search *s, unsigned have) {
     if ((rows[i].needs & ~have) == 0)
       used += (size_t)snprintf(tried + used, sizeof tried - used, "%s%s", used ? ", " : "", rows[i].id);
   s->id = "none";
-  ab_search_say(s, "no explanation found; tried: %s%s", used ? tried : "nothing",
-                s->finding->metric || have & VALUES ? "" : " (its values were not kept)");
+  if (have & VALUES)
+    ab_search_say(s, "no explanation found, at a relative L2 of %.2g; tried: %s",
+                  ab_search_residual(s->x, s->y, 1, s->count), tried);
+  else
+    ab_search_say(s, "no explanation found; tried: %s%s", used ? tried : "nothing",
+                  s->finding->metric ? "" : " (its values were not kept)");
 }
 
 static ab_status search(struct ab_search *s) {

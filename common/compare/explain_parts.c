@@ -186,11 +186,39 @@ static bool mean_of_means(struct ab_search *s, const struct parts *p) {
   return true;
 }
 
+/* |gradient of one pass|, over all leaves. */
+static double norm_of_pass(const struct ab_search *s, int microbatch) {
+  double squares = 0;
+  for (size_t i = 0; i < s->q->passes->observations; i++) {
+    const struct ab_observation *o = &s->q->passes->observation[i].observation;
+    size_t pass = (size_t)o->id.step;
+    bool own = pass < s->q->what_ifs && s->q->what_if[pass].part == microbatch;
+    if (own && ab_quantity_of(&o->id) == AB_Q_WEIGHT_GRADIENT) squares += o->summary.l2 * o->summary.l2;
+  }
+  return sqrt(squares);
+}
+
+/* Each microbatch's gradient clipped by itself, then summed. */
+static bool clipped_alone(struct ab_search *s, const struct parts *p) {
+  double clipped[AB_EXPLAIN_PARTS], most = s->q->update.clip;
+  bool any = false;
+  for (size_t i = 0; i < p->n && most > 0; i++) {
+    double norm = norm_of_pass(s, p->microbatch[i]);
+    any |= norm > most;
+    clipped[i] = p->tau[i] * (norm > most ? most / norm : 1);
+  }
+  double rest = any ? residual(p, s, s->x, clipped) : 1;
+  if (rest > AB_EXPLAIN_FACTOR * p->noise) return false;
+  ab_search_say_as(s, "clipped-per-microbatch", "is the sum of the %zu microbatches' gradients, each clipped to %.6g "
+                   "by itself; residual %.2g", p->n, most, rest);
+  return true;
+}
+
 static void explain_by(struct ab_search *s, struct parts *p) {
   double whole[AB_EXPLAIN_PARTS], rest, factor;
   if (p->n < 2 || p->count < 2 * p->n || !solve(p, s)) return;
-  p->noise = fmax(residual(p, s, s->y, p->tau), AB_EXPLAIN_NOISE / AB_EXPLAIN_FACTOR);
-  if (p->noise > 1e-4 || mean_of_means(s, p)) return;
+  p->noise = fmax(residual(p, s, s->y, p->tau), ab_search_noise(s) / AB_EXPLAIN_FACTOR);
+  if (p->noise > 1e-4 || mean_of_means(s, p) || clipped_alone(s, p)) return;
   if (whole_multiples(whole, &rest, p, s, 1)) {
     factor = take_divisor(whole, p->n);
     tell(s, p, whole, factor, rest);

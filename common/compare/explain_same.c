@@ -31,6 +31,25 @@ ab_status ab_match_zero(struct ab_search *s) {
   return AB_OK;
 }
 
+static bool near(double x, double y, double scale) { return fabs(x - y) <= 2e-6 * scale; }
+
+/* A tensor whose values are not kept has three numbers: all three times k, or the same numbers in other places. */
+ab_status ab_match_norms(struct ab_search *s) {
+  const struct ab_summary *x = &s->got->observation.summary, *y = &s->truth->observation.summary;
+  double k = x->l2 / y->l2, spread = y->l2 * sqrt((double)y->count);
+  char name[96];
+  if (s->x || s->y || x->nonfinite || y->l2 == 0 || x->l2 == 0 || y->count < 8) return AB_OK;
+  if (y->sum * x->sum < 0) k = -k;
+  if (!near(x->max_abs, fabs(k) * y->max_abs, x->max_abs) || !near(x->sum, k * y->sum, fabs(k) * spread)) return AB_OK;
+  if (fabs(k - 1) > 1e-4) {
+    if (!ab_search_name(name, s->q, k)) return AB_OK;
+    ab_search_say_as(s, "constant-factor", "is the truth times %.6g%s, by norm, sum and largest value", k, name);
+  } else if (fabs(k - 1) < 1e-12 && x->max_abs == y->max_abs && fabs(x->sum - y->sum) <= 1e-12 * spread) {
+    ab_search_say_as(s, "permuted", "has the truth's values in other places, by norm, sum and largest value");
+  }
+  return AB_OK;
+}
+
 /* The first of the truth's tensors of this step, this tensor and phase, that is bit for bit the wrong one. `moved`:
  * its microbatch is another (the layer may be too), else its layer alone. */
 static const struct ab_observation *find_same(const struct ab_search *s, bool moved) {

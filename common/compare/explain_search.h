@@ -23,12 +23,15 @@ ab_status ab_search_values(double **out, size_t *count, const struct ab_explain 
                            const struct ab_identity *id);
 /* " (= 1/M = 1/S)", or "" for a number that the config does not have. true: it has. */
 bool ab_search_name(char text[96], const struct ab_explain *q, double factor);
+/* What is noise for this finding: AB_EXPLAIN_NOISE, or its bound where order of additions is free. */
+double ab_search_noise(const struct ab_search *s);
 /* |x - k y|_2 / |y|_2. */
 double ab_search_residual(const double *x, const double *y, double k, size_t n);
 
 /* Matchers, by file. explain_same.c: by digest, summary and scalar. */
 ab_status ab_match_not_finite(struct ab_search *s);
 ab_status ab_match_zero(struct ab_search *s);
+ab_status ab_match_norms(struct ab_search *s);
 ab_status ab_match_other_microbatch(struct ab_search *s);
 ab_status ab_match_other_layer(struct ab_search *s);
 ab_status ab_match_stale(struct ab_search *s);

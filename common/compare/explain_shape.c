@@ -14,7 +14,7 @@ ab_status ab_match_factor(struct ab_search *s) {
   }
   if (s->count < 2 || yy == 0 || xx == 0) return AB_OK;
   double k = xy / yy, residual = ab_search_residual(s->x, s->y, k, s->count) / fabs(k);
-  if (!(residual <= AB_EXPLAIN_NOISE) || fabs(k - 1) <= 10 * AB_EXPLAIN_NOISE) return AB_OK;
+  if (!(residual <= ab_search_noise(s)) || fabs(k - 1) <= 10 * ab_search_noise(s)) return AB_OK;
   ab_search_name(name, s->q, k);
   const char *id = strstr(name, "valid") ? "wrong-denominator" : s->id;
   ab_search_say_as(s, id, "is the truth times %.6g%s; residual %.2g", k, name, residual);

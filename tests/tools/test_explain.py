@@ -1,0 +1,105 @@
+#!/usr/bin/env python3
+"""What a wrong side is said to be: real engines with a fault in them, compared with a build without (--b-bin)."""
+import json
+
+from e2e import BUILD, DIFFERENT, EQUAL, REFERENCE, SMALL, case, check, expect, folder, main
+
+FAULTY = BUILD / 'tests/dispatch/ab_compare_faulty'
+
+
+def explain(fault, target, *overrides):
+    """The explanations of a run whose side B has the fault, and what was printed."""
+    report = folder('report') / 'report.json'
+    r = expect(DIFFERENT, target, *overrides, '--b-bin', FAULTY, '--json', report, environment={'AB_FAULT': fault})
+    found = json.loads(report.read_text())['explanations']
+    check(found, f'{fault} in {target}: no explanation at all: {r.out}')
+    for e in found:
+        check(f': {e["text"]} [{e["id"]}]' in r.out, f'{fault}: not printed: {e}')
+    lines = r.out.splitlines()
+    first = next(n for n, line in enumerate(lines) if line.startswith('explanation: '))
+    check(first < 10, f'{fault}: the explanation is line {first + 1}')
+    return found, r.out
+
+
+def says(fault, target, identifier, *texts, overrides=()):
+    found, out = explain(fault, target, *overrides)
+    check({e['id'] for e in found} == {identifier}, f'{fault} in {target}: expected {identifier}: {found}')
+    for text in texts:
+        check(any(text in e['text'] for e in found), f'{fault} in {target}: says nothing of "{text}": {found}')
+
+
+def bundle(name):
+    return REFERENCE / name
+
+
+@case
+def weights_of_another_repeat():
+    says('stale_gather -1 -1 -', SMALL, 'other-repeat', 'every repeat has the weights of repeat 0', '422 of the 422')
+    says('stale_gather -1 -1 -', bundle('p04_llama2'), 'other-repeat', 'every repeat has the weights of repeat 0')
+
+
+@case
+def stages_that_are_swapped():
+    says('swapped_stages 0 -1 -', SMALL, 'swapped-stages', "stages 0 and 1 have each other's weights")
+    says('swapped_stages 1 -1 -', bundle('p04_llama2'), 'swapped-stages', "stages 1 and 2 have each other's weights")
+
+
+@case
+def a_transposed_weight():
+    says('transposed_leaf 1 -1 self_attention/query/kernel', SMALL, 'transposed',
+         'self_attention/query/kernel of layer 1 is transposed')
+
+
+@case
+def positions_and_segments():
+    says('positions_of_first -1 -1 -', bundle('p12_llama2'), 'positions-of-microbatch', 'of microbatch 0')
+    says('positions_of_first -1 -1 -', bundle('t16'), 'positions-of-microbatch', 'of microbatch 0')
+    says('segments_of_first -1 -1 -', bundle('t16'), 'segments-of-microbatch', 'of microbatch 0')
+    says('no_segments -1 -1 -', bundle('t16'), 'no-segments', 'segments are not seen')
+
+
+@case
+def labels():
+    says('labels_of_first -1 -1 -', bundle('t16'), 'labels-of-microbatch', 'the labels of microbatch 0')
+    says('labels_are_inputs -1 -1 -', bundle('t16'), 'shifted-labels', 'labels are not shifted')
+
+
+@case
+def microbatches_that_do_not_count():
+    says('dropped_microbatch -1 1 -', SMALL, 'missing-microbatch', 'is the truth without microbatch 1; residual')
+    says('dropped_microbatch -1 2 -', bundle('p05_llama2'), 'missing-microbatch', 'without microbatch 2; residual')
+    says('loss_of_last -1 -1 -', bundle('t16'), 'only-microbatch', 'the loss is that of microbatch 3 alone')
+    says('loss_without_1 -1 -1 -', bundle('t16'), 'missing-microbatch', 'the loss leaves out microbatch 1')
+
+
+@case
+def gradients():
+    says('gradients_over_m -1 -1 -', SMALL, 'constant-factor', 'is the truth times 0.25 (= 1/M); residual')
+    says('zero_gradient 1 -1 mlp/wo/kernel', SMALL, 'zero', 'is zero in all 2048 elements')
+    says('gradient_of_layer_0 1 -1 -', SMALL, 'other-layer', 'is that of layer 0, expected 1 (bitwise)')
+
+
+@case
+def a_learning_rate_of_another_step():
+    says('rate_of_next_step -1 -1 -', SMALL, 'lr-of-step', 'learning rate of step 1', 'of the next step')
+
+
+@case
+def a_value_that_is_not_finite():
+    says('nan 3 2 mlp/wo/kernel', bundle('p10_llama2'), 'not-finite', 'step 0 microbatch 2 layers/3/mlpwo forward')
+
+
+@case
+def what_the_table_does_not_have_is_not_explained():
+    says('unordered_sum -1 -1 -', bundle('p04_llama2'), 'none', 'no explanation found, at a relative L2 of ', 'tried: ')
+    says('one_ulp 3 -1 mlp/wo/kernel', bundle('p05_llama2'), 'none', 'no explanation found', 'not kept')
+
+
+@case
+def a_build_without_its_fault_is_equal():
+    r = expect(EQUAL, SMALL, '--b-bin', FAULTY, environment={'AB_FAULT': ''})
+    check('explanation' not in r.out, r.out)
+
+
+if __name__ == '__main__':
+    main()
