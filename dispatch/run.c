@@ -126,6 +126,7 @@ static ab_status one_step(struct running *r, struct ab_trainer *trainer, int ste
   struct ab_metrics metrics;
   trainer->step = step;
   AB_TRY(batch_of(&inputs.batch, r, run->passes ? run->of_step : step));
+  if (run->batch) AB_TRY(run->batch(run->ctx, &inputs.batch));
   AB_TRY(prepare(r, &inputs, step));
   AB_TRY(train ? ab_trainer_step(trainer, &inputs.batch, &metrics)
                : ab_trainer_measure(trainer, &inputs.batch, &metrics));

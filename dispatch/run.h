@@ -38,6 +38,8 @@ struct ab_run {
   ab_status (*loaded)(void *ctx, const struct ab_side *side, const struct ab_kernels *kernels);
   /* Sets the parameters of `step` (or pass); the run then differentiates every step and never updates. NULL: train. */
   ab_status (*parameters)(void *ctx, const struct ab_side *side, const struct ab_kernels *kernels, int step);
+  /* May put other arrays in the place of a step's token batch. NULL: nothing. */
+  ab_status (*batch)(void *ctx, struct ab_batch *batch);
   void *ctx;
 
   /* Receives observations, counters and metrics. */

@@ -59,7 +59,7 @@ static ab_status run_case(struct answer *answer, uint64_t *peak, const struct be
   struct ab_side_environment environment;
   const char *arguments[] = {"bench", "--step", c->name, "--rounds", count, NULL};
   snprintf(count, sizeof count, "%ld", rounds);
-  ab_side_environment(&environment);
+  ab_side_environment(&environment, NULL);
   struct ab_process_spec spec = {.name = c->name, .program = "/proc/self/exe", .arguments = arguments,
                                  .environment = environment.entry, .stream_fd = AB_SIDE_FD, .take = take,
                                  .ctx = answer};

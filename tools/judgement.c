@@ -245,6 +245,19 @@ ab_status ab_judgement_run_oracle_at_a(struct ab_judgement *j) {
   return AB_OK;
 }
 
+ab_status ab_judgement_run_slope(struct ab_judgement *j, const char *up, const char *down) {
+  struct ab_side_order orders[2];
+  const char *const label[] = {"slope-up", "slope-down"}, *const shake[] = {up, down};
+  for (int i = 0; i < 2; i++) {
+    orders[i] = oracle_order(j, label[i], "sequential64");
+    orders[i].params_from = &j->side[AB_SIDE_A];
+    orders[i].shake = shake[i];
+  }
+  AB_TRY(ab_sides_run(&j->side[AB_SIDE_SLOPE_UP], orders, 2));
+  for (int i = 0; i < 2; i++) succeeded(j, (enum ab_side_place)(AB_SIDE_SLOPE_UP + i));
+  return AB_OK;
+}
+
 ab_status ab_judgement_run_terms(struct ab_judgement *j) {
   struct ab_side_order terms = oracle_order(j, "terms", "sequential-exact");
   terms.terms = true;

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "cause.h"
+#include "distance.h"
 #include "expectation.h"
 #include "explain.h"
 #include "reference.h"
@@ -20,6 +21,8 @@ enum ab_side_place {
   AB_SIDE_ORACLE_AT_A,
   AB_SIDE_WHAT_IF_PASSES, /* the oracle of their arithmetic, with one thing changed per pass */
   AB_SIDE_TERMS, /* the exact oracle, one pass per microbatch */
+  AB_SIDE_SLOPE_UP, /* float64 with A's weights of one step moved along a direction, and the other way */
+  AB_SIDE_SLOPE_DOWN,
   AB_SIDES
 };
 enum { AB_VERDICTS_MAX = 8, AB_NOTES_MAX = 16, AB_COMMON_MAX = 6 };
@@ -47,6 +50,8 @@ struct ab_judgement {
   struct ab_verdict verdict[AB_VERDICTS_MAX];
   size_t verdicts;
   struct ab_own_distance own;
+  struct ab_distance distance;
+  struct ab_slope slope;
   struct ab_facts *facts;
   struct ab_recording *common[AB_COMMON_MAX]; /* of commands: what two sides both have */
   size_t commons;
@@ -72,6 +77,11 @@ void ab_judgement_close(struct ab_judgement *j);
 ab_status ab_judgement_run_oracle_at_a(struct ab_judgement *j);
 /* Runs the exact oracle into AB_SIDE_TERMS, which has no values when the bundle is not of integers. */
 ab_status ab_judgement_run_terms(struct ab_judgement *j);
+/* Runs float64 at A's parameters with these two shakes into AB_SIDE_SLOPE_UP and _DOWN. */
+ab_status ab_judgement_run_slope(struct ab_judgement *j, const char *up, const char *down);
+/* truth.c: when A and B differ, how far each is from float64, and where that does not tell who is wrong, or
+ * request.check_slope asks, whose gradient is the slope of the float64 loss. */
+ab_status ab_judge_nearer(struct ab_judgement *j);
 /* terms.c: notes which terms of a wrong weight gradient are missing or doubled, where residues can tell. */
 ab_status ab_judge_terms(struct ab_judgement *j);
 /* pending.c. Whether a red comparison leaves a pending golden: its case folder's own golden, run as recorded. */

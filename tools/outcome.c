@@ -70,6 +70,7 @@ ab_status ab_outcome_new(struct ab_outcome *out, const struct ab_judgement *j, c
                                    .command = out->command, .numerics = out->numerics,
                                    .dtype = dtype_of(j->a), .verdict = out->verdict,
                                    .verdicts = j->verdicts, .cause = j->cause, .facts = j->facts,
+                                   .distance = &j->distance, .slope = &j->slope,
                                    .explained = &j->explained, .failure = j->failure,
                                    .failures = j->failures, .note = (const char *const *)j->note, .notes = j->notes,
                                    .extra = j->extra,

@@ -63,6 +63,10 @@ static void table(struct ab_option out[OPTIONS], struct ab_request *r) {
        .flag = &r->intended_oracle},
       {.name = "list-upstream-defects", .help = "name what upstream_faithful=ID,... can reproduce and exit",
        .flag = &r->list_defects},
+      {.name = "check-slope", .help = "hold both gradients against the slope of the float64 loss too",
+       .flag = &r->check_slope},
+      {.name = "require-calibration", .help = "refuse (exit 5) what only an uncalibrated bound lets pass",
+       .flag = &r->require_calibration},
       {.name = "verbose", .help = "print every config value, and what it cannot do here", .flag = &r->verbose},
       {.name = "help", .help = "print this", .flag = &r->help},
       {.name = "version", .help = "print version, compiler and BLAS", .flag = &r->version},
@@ -71,6 +75,7 @@ static void table(struct ab_option out[OPTIONS], struct ab_request *r) {
       {.name = AB_SIDE_AGAINST, .argument = "FILE", .text = &r->side_against},
       {.name = AB_SIDE_FROM_STREAM, .argument = "FILE", .text = &r->side_from_stream},
       {.name = AB_SIDE_FROM_VALUES, .argument = "FILE", .text = &r->side_from_values},
+      {.name = AB_SIDE_SHAKE, .argument = "WHAT", .text = &r->side_shake},
       {.name = AB_SIDE_FINGERPRINT, .flag = &r->side_fingerprint},
       {.name = AB_SIDE_TERMS_ALONE, .flag = &r->side_terms},
       {.name = AB_SIDE_WHAT_IF, .argument = "WORDS", .text = &r->side_what_if},
@@ -191,7 +196,7 @@ ab_status ab_request_command(char **out, const struct ab_request *r) {
                          "--a-cmd", r->a_cmd, "--b-cmd", r->b_cmd, "--golden", r->golden};
   const size_t names = sizeof named / sizeof *named;
   const char *program = r->program ? r->program : "ab_compare";
-  size_t room = 128 + 4 * strlen(program), used = 0;
+  size_t room = 256 + 4 * strlen(program), used = 0;
   for (size_t i = 0; argv[i]; i++) room += 4 * strlen(argv[i]) + 4;
   for (size_t i = 0; i < names; i += 2) room += named[i + 1] ? 4 * strlen(named[i + 1]) + 16 : 0;
   char *line;
@@ -208,6 +213,8 @@ ab_status ab_request_command(char **out, const struct ab_request *r) {
     }
     if (r->allow_same) used = ab_shell_word(line, used, "--allow-same");
     if (r->intended_oracle) used = ab_shell_word(line, used, "--intended-oracle");
+    if (r->check_slope) used = ab_shell_word(line, used, "--check-slope");
+    if (r->require_calibration) used = ab_shell_word(line, used, "--require-calibration");
     *out = line;
   }
   ab_mem_free(argv);

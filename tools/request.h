@@ -13,11 +13,11 @@ struct ab_request {
   const char *a, *b, *a_bin, *b_bin, *a_rev, *b_rev, *source, *a_cmd, *b_cmd;
   const char *golden, *numerics, *json, *dump, *suite;
   long steps, devices, timeout; /* 0: not given */
-  bool allow_same, list_routes, list_defects, intended_oracle, verbose, help, version;
+  bool allow_same, list_routes, list_defects, intended_oracle, check_slope, require_calibration, verbose, help, version;
   bool no_pending, require_pending; /* of a golden that a red comparison would have otherwise */
   bool ignore_golden;           /* a golden of the case directory is not compared with (it is being recorded) */
   /* side mode */
-  const char *side, *side_values, *side_against, *side_from_stream, *side_from_values;
+  const char *side, *side_values, *side_against, *side_from_stream, *side_from_values, *side_shake;
   bool side_fingerprint, side_terms;
   const char *side_what_if;
   const char **positional; /* owned */

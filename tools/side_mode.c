@@ -12,6 +12,7 @@
 #include "mem.h"
 #include "process.h"
 #include "run.h"
+#include "shake.h"
 #include "version.h"
 #include "what_if.h"
 
@@ -26,6 +27,8 @@ struct side {
   struct ab_keeper keeper;
   struct ab_what_if_plan plan; /* passes 0: steps */
   struct ab_doctor *doctor;
+  struct ab_shake shake;
+  int32_t *shuffled; /* the batch in another order */
 };
 
 static ab_status read_stream(struct ab_recording **out, const char *path) {
@@ -85,6 +88,7 @@ static ab_status follow(void *ctx, const struct ab_side *target, const struct ab
   }
   ab_leaf_values_free(&buffer);
   ab_leaf_table_free(&table);
+  if (status == AB_OK) status = ab_shake_params(&side->shake, target, side->opened.config, kernels, step);
   return status;
 }
 
@@ -97,6 +101,17 @@ static ab_status doctored_weights(void *ctx, const struct ab_side *target, const
 static ab_status doctored_inputs(void *ctx, struct ab_pass_inputs *inputs, int pass) {
   struct side *side = ctx;
   return ab_doctor_inputs(side->doctor, inputs, pass);
+}
+
+/* Of step 0; what a side follows later is shaken there. */
+static ab_status shake_initial(void *ctx, const struct ab_side *target, const struct ab_kernels *kernels) {
+  struct side *side = ctx;
+  return ab_shake_params(&side->shake, target, side->opened.config, kernels, 0);
+}
+
+static ab_status shake_batch(void *ctx, struct ab_batch *batch) {
+  struct side *side = ctx;
+  return ab_shake_batch(&side->shuffled, batch, &side->shake, side->opened.config);
 }
 
 static ab_status send_metric(void *ctx, int step, const char *name, double value) {
@@ -121,6 +136,8 @@ static struct ab_run run_of(struct side *side, const struct ab_kernels *kernels)
                          .level = AB_LEVEL_VALUES,
                          .want = ab_kept,
                          .parameters = side->doctor ? doctored_weights : side->from ? follow : NULL,
+                         .loaded = side->request->side_shake ? shake_initial : NULL,
+                         .batch = side->request->side_shake ? shake_batch : NULL,
                          .ctx = side,
                          .probe = &ab_keeper_probe,
                          .probe_ctx = &side->keeper,
@@ -137,6 +154,8 @@ static ab_status open_what_if(struct side *side) {
 static ab_status work(struct side *side) {
   struct ab_run_plan plan;
   AB_TRY(ab_case_open(&side->opened, side->request));
+  if (side->request->side_shake) AB_TRY(ab_shake_parse(&side->shake, side->request->side_shake));
+  ab_gemm_set_blocks(side->shake.rows, side->shake.cols, side->shake.depth);
   const struct ab_kernels *kernels = ab_route_kernels(side->route, side->opened.numerics);
   AB_TRY(open_values(side));
   AB_TRY(open_what_if(side));
@@ -162,6 +181,7 @@ static void close_side(struct side *side) {
   ab_recording_free(side->from);
   ab_case_close(&side->opened);
   ab_stream_writer_free(side->writer);
+  ab_mem_free(side->shuffled);
 }
 
 static const char *kernels_name(const struct side *side) {

@@ -12,6 +12,7 @@
 #define AB_SIDE_FINGERPRINT "side-fingerprint"  /* send fingerprints of kept tensors (goldens) */
 #define AB_SIDE_TERMS_ALONE "side-terms"        /* one pass per microbatch, with its cotangent alone */
 #define AB_SIDE_WHAT_IF "side-what-if"          /* what-if passes instead of steps: what_if.h */
+#define AB_SIDE_SHAKE "side-shake"              /* what to change on purpose: shake.h */
 
 /* The stream's descriptor in a side. */
 enum { AB_SIDE_FD = 3 };

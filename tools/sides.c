@@ -63,6 +63,7 @@ static ab_status arguments(struct listener *listener, const struct ab_side_order
   n = put(listener->argv, n, "--" AB_SIDE_AGAINST, against ? against->stream_path : NULL);
   n = put(listener->argv, n, "--" AB_SIDE_FROM_STREAM, from ? from->stream_path : NULL);
   n = put(listener->argv, n, "--" AB_SIDE_FROM_VALUES, from ? from->values_path : NULL);
+  n = put(listener->argv, n, "--" AB_SIDE_SHAKE, order->shake);
   if (order->fingerprints) listener->argv[n++] = "--" AB_SIDE_FINGERPRINT;
   n = put(listener->argv, n, "--" AB_SIDE_WHAT_IF, order->what_if);
   if (order->terms) listener->argv[n++] = "--" AB_SIDE_TERMS_ALONE;
@@ -70,12 +71,12 @@ static ab_status arguments(struct listener *listener, const struct ab_side_order
   return AB_OK;
 }
 
-void ab_side_environment(struct ab_side_environment *out) {
+void ab_side_environment(struct ab_side_environment *out, const char *wanted) {
   size_t n = 0;
-  const char *core = ab_blas_core_wanted();
+  const char *core = wanted ? wanted : ab_blas_core_wanted();
   out->entry[n++] = "OPENBLAS_NUM_THREADS=1";
   if (!getenv("OMP_WAIT_POLICY")) out->entry[n++] = "OMP_WAIT_POLICY=passive";
-  if (core && !getenv("OPENBLAS_CORETYPE")) {
+  if (core && (wanted || !getenv("OPENBLAS_CORETYPE"))) {
     snprintf(out->core, sizeof out->core, "OPENBLAS_CORETYPE=%s", core);
     out->entry[n++] = out->core;
   }
@@ -84,7 +85,7 @@ void ab_side_environment(struct ab_side_environment *out) {
 
 static void environment(struct listener *listener, const struct ab_side_order *order) {
   size_t n = 0;
-  ab_side_environment(&listener->environment);
+  ab_side_environment(&listener->environment, order->core);
   for (; listener->environment.entry[n]; n++) listener->entry[n] = listener->environment.entry[n];
   if (!order->command) return;
   snprintf(listener->variable[0], VARIABLE_MAX, "AB_IN=%s", order->in);

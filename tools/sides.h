@@ -23,6 +23,8 @@ struct ab_side_order {
   bool fingerprints;                 /* send fingerprints of the kept tensors */
   bool terms;                        /* one pass per microbatch, with its cotangent alone, as steps 0, 1 ... */
   const char *what_if;               /* what_if.h: passes over one step, each with one thing changed; NULL: steps */
+  const char *shake;                 /* what to change on purpose (shake.h); NULL: nothing */
+  const char *core;                  /* OPENBLAS_CORETYPE; NULL: the user's choice, else what suits the CPU */
   double timeout;                    /* seconds; 0: none */
 };
 
@@ -59,4 +61,5 @@ struct ab_side_environment {
   const char *entry[4]; /* NULL at the end; borrows from core: do not copy */
   char core[64];
 };
-void ab_side_environment(struct ab_side_environment *out);
+/* core: as in the order. */
+void ab_side_environment(struct ab_side_environment *out, const char *core);

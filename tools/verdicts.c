@@ -79,7 +79,7 @@ static ab_status leave_out(struct ab_judgement *j, struct ab_comparison *c, cons
   if (!j->program[0].path && !j->program[1].path) return AB_OK;
   for (int i = 0; i < 2; i++) {
     bool here = reports(a, newer[i]), there = reports(b, newer[i]);
-    if (here && there) continue;
+    if ((here && there) || !(c->quantities >> newer[i] & 1)) continue;
     c->quantities &= ~(1u << newer[i]);
     if (here != there)
       AB_TRY(ab_judgement_note(j, "%s reports no %s: not compared with %s", here ? b->name : a->name,
@@ -137,6 +137,7 @@ static ab_status judge_truth(struct ab_judgement *j, const struct ab_expected *s
   AB_TRY(own_of(own, j, &j->verdict[1]));
   AB_TRY(judge_pair(j, a, truth, AB_PAIR_MIXED, &owed, own));
   enter(j, AB_FACT_SHARED);
+  AB_TRY(ab_judge_nearer(j));
   return AB_OK;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "cause.h"
+#include "distance.h"
 #include "explain.h"
 #include "golden.h"
 #include "json.h"
@@ -25,6 +26,8 @@ struct ab_report {
   size_t verdicts;
   enum ab_cause cause;
   const struct ab_facts *facts; /* the reasons of the cause; NULL: none */
+  const struct ab_distance *distance; /* of A and B to float64; NULL or not known: A = B */
+  const struct ab_slope *slope;       /* NULL or not known: not asked */
   const struct ab_side_failure *failure;
   size_t failures;
   const struct ab_explained_list *explained; /* NULL: nothing was looked for */

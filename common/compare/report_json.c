@@ -206,6 +206,37 @@ static void put_failures(struct ab_json_writer *w, const struct ab_report *r) {
   ab_json_put_end(w);
 }
 
+static void put_distance(struct ab_json_writer *w, const struct ab_distance *d) {
+  if (!d || !d->known) {
+    ab_json_put_null(w, "distance_to_truth");
+    return;
+  }
+  ab_json_put_object(w, "distance_to_truth", false);
+  ab_json_put_double(w, "a", d->a);
+  ab_json_put_double(w, "b", d->b);
+  ab_json_put_double(w, "near", AB_DISTANCE_NEAR);
+  ab_json_put_int64(w, "step", d->worst.step);
+  ab_json_put_int64(w, "layer", d->worst.layer);
+  ab_json_put_string(w, "tensor", d->worst.tensor);
+  ab_json_put_end(w);
+}
+
+static void put_slope(struct ab_json_writer *w, const struct ab_slope *s) {
+  if (!s || !s->known) {
+    ab_json_put_null(w, "slope");
+    return;
+  }
+  ab_json_put_object(w, "slope", false);
+  ab_json_put_int64(w, "step", s->step);
+  ab_json_put_double(w, "truth", s->truth);
+  ab_json_put_double(w, "a", s->by[0]);
+  ab_json_put_double(w, "b", s->by[1]);
+  ab_json_put_double(w, "error_a", ab_slope_error(s, 0));
+  ab_json_put_double(w, "error_b", ab_slope_error(s, 1));
+  ab_json_put_double(w, "tolerance", AB_SLOPE_TOLERANCE);
+  ab_json_put_end(w);
+}
+
 static void put_reasons(struct ab_json_writer *w, const struct ab_report *r) {
   ab_json_put_array(w, "reasons", false);
   for (int f = 0; r->facts && f < AB_FACTS; f++) {
@@ -250,6 +281,8 @@ void ab_report_put(struct ab_json_writer *w, const char *key, const struct ab_re
   put_exit(w, ab_report_exit(r));
   ab_json_put_string(w, "cause", r->verdicts ? ab_cause_name(r->cause) : "not judged");
   put_reasons(w, r);
+  put_distance(w, r->distance);
+  put_slope(w, r->slope);
   put_string(w, "because", r->extra_sentence);
   put_failures(w, r);
   ab_json_put_array(w, "comparisons", false);

@@ -255,6 +255,30 @@ static void line_bound(struct lines *l, const struct ab_verdict *v) {
   put(l, "\n");
 }
 
+/* Which of both is nearer to float64. */
+static void line_distance(struct lines *l, const struct ab_report *r) {
+  const struct ab_distance *d = r->distance;
+  char a[24], b[24], where[AB_IDENTITY_TEXT];
+  if (!d || !d->known || !r->verdicts) return;
+  ab_distance_print(a, d->a);
+  ab_distance_print(b, d->b);
+  ab_identity_print(where, &d->worst);
+  say(l, "distance to truth: %s %s, %s %s (x the float32 oracle's own; ", r->verdict[0]->name_a, a,
+      r->verdict[0]->name_b, b);
+  if (d->metric) say(l, "step %d metric %s", d->worst.step, d->worst.tensor);
+  else put(l, where);
+  put(l, ")\n");
+}
+
+static void line_slope(struct lines *l, const struct ab_report *r) {
+  const struct ab_slope *s = r->slope;
+  if (!s || !s->known || !r->verdicts) return;
+  say(l, "slope of the float64 loss: %.9g; %s %.9g (off by %.1e), %s %.9g (off by %.1e); step %d, tolerance %g",
+      s->truth, r->verdict[0]->name_a, s->by[0], ab_slope_error(s, 0), r->verdict[0]->name_b, s->by[1],
+      ab_slope_error(s, 1), s->step, AB_SLOPE_TOLERANCE);
+  put(l, "\n");
+}
+
 static void put_place(struct lines *l, const struct ab_where *at) {
   if (at->iteration >= 0) say(l, " iteration %d", at->iteration);
   if (at->stage >= 0) say(l, " stage %d", at->stage);
@@ -304,6 +328,8 @@ ab_status ab_report_text(char **out, const struct ab_report *report) {
   line_numerics(&l, report);
   if (report->verdicts) line_against(&l, report);
   lines_shown(&l, report);
+  line_distance(&l, report);
+  line_slope(&l, report);
   lines_notes(&l, report);
   put(&l, "reproduce: ");
   put_escaped(&l, text_or(report->command, "unknown"));

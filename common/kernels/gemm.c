@@ -5,8 +5,8 @@
 
 static void block_at(real *c, const real *a, const real *b, const struct ab_gemm *d, int64_t row, int64_t col) {
   struct ab_gemm block = *d;
-  block.m = d->m - row < AB_GEMM_BLOCK_ROWS ? d->m - row : AB_GEMM_BLOCK_ROWS;
-  block.n = d->n - col < AB_GEMM_BLOCK_COLS ? d->n - col : AB_GEMM_BLOCK_COLS;
+  block.m = d->m - row < ab_gemm_blocks.rows ? d->m - row : ab_gemm_blocks.rows;
+  block.n = d->n - col < ab_gemm_blocks.cols ? d->n - col : ab_gemm_blocks.cols;
   KERNEL(gemm_block)(c + row * d->ldc + col, a + (d->trans_a ? row : row * d->lda),
                      b + (d->trans_b ? col * d->ldb : col), &block);
 }
@@ -22,9 +22,9 @@ void KERNEL(gemm)(void *c, const void *a, const void *b, const struct ab_gemm *d
     if (!d->accumulate) clear(c, d);
     return;
   }
-  int64_t columns = (d->n + AB_GEMM_BLOCK_COLS - 1) / AB_GEMM_BLOCK_COLS;
-  int64_t blocks = (d->m + AB_GEMM_BLOCK_ROWS - 1) / AB_GEMM_BLOCK_ROWS * columns;
+  int64_t columns = (d->n + ab_gemm_blocks.cols - 1) / ab_gemm_blocks.cols;
+  int64_t blocks = (d->m + ab_gemm_blocks.rows - 1) / ab_gemm_blocks.rows * columns;
 #pragma omp parallel for schedule(static) if (may_spread(blocks))
   for (int64_t i = 0; i < blocks; i++)
-    block_at(c, a, b, d, i / columns * AB_GEMM_BLOCK_ROWS, i % columns * AB_GEMM_BLOCK_COLS);
+    block_at(c, a, b, d, i / columns * ab_gemm_blocks.rows, i % columns * ab_gemm_blocks.cols);
 }

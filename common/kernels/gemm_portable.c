@@ -1,10 +1,9 @@
-/* One output block in plain C: every element is, per K_BLOCK products, one running sum in order of k, then one addition
- * onto C. The order depends on k alone, never on m, n, the place in the matrix or the transposes.
+/* One output block in plain C: every element is, per ab_gemm_blocks.depth products, one running sum in order of k,
+ * then one addition onto C. The order depends on k alone, never on m, n, the place in the matrix or the transposes.
  */
 #include "instance.h"
 
 enum {
-  K_BLOCK = 256, /* products per sum: part of the result's bits */
   TILE_ROWS = 4, /* of the inner kernel; without effect on bits, as are the panel sizes */
   TILE_COLS = 8,
   PANEL_ROWS = 64,
@@ -14,8 +13,8 @@ enum {
 typedef real tile_row __attribute__((vector_size(TILE_COLS * sizeof(real))));
 
 struct panels {
-  _Alignas(64) real a[PANEL_ROWS * K_BLOCK]; /* [row tile][k][TILE_ROWS] */
-  _Alignas(64) real b[PANEL_COLS * K_BLOCK]; /* [column tile][k][TILE_COLS] */
+  _Alignas(64) real a[PANEL_ROWS * AB_GEMM_BLOCK_DEPTH]; /* [row tile][k][TILE_ROWS] */
+  _Alignas(64) real b[PANEL_COLS * AB_GEMM_BLOCK_DEPTH]; /* [column tile][k][TILE_COLS] */
 };
 
 static int64_t least(int64_t x, int64_t y) { return x < y ? x : y; }
@@ -80,7 +79,7 @@ static void multiply_k_block(real *c, const real *a, const real *b, const struct
 }
 
 void KERNEL(gemm_block)(real *c, const real *a, const real *b, const struct ab_gemm *d) {
-  for (int64_t p = 0; p < d->k; p += K_BLOCK)
+  for (int64_t p = 0; p < d->k; p += ab_gemm_blocks.depth)
     multiply_k_block(c, a + p * (d->trans_a ? d->lda : 1), b + p * (d->trans_b ? 1 : d->ldb), d,
-                     least(K_BLOCK, d->k - p), d->accumulate || p > 0);
+                     least(ab_gemm_blocks.depth, d->k - p), d->accumulate || p > 0);
 }

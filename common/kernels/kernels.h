@@ -22,6 +22,15 @@
 
 /* Output block of one BLAS call (rows x columns of C); recorded in provenance because splitting a gemm changes bits. */
 enum { AB_GEMM_BLOCK_ROWS = 256, AB_GEMM_BLOCK_COLS = 1024 };
+/* Products per sum of the portable gemm. */
+enum { AB_GEMM_BLOCK_DEPTH = 256 };
+/* The sizes in use. A run that measures rounding makes them smaller, before its first kernel; 0 or more than the
+ * constant: the constant. Everything else leaves them alone. */
+struct ab_gemm_blocks {
+  int64_t rows, cols, depth;
+};
+extern struct ab_gemm_blocks ab_gemm_blocks;
+void ab_gemm_set_blocks(int64_t rows, int64_t cols, int64_t depth);
 
 /* C[m,n] (+)= op(A)[m,k] op(B)[k,n]; leading dimensions in elements. */
 struct ab_gemm {

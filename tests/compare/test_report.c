@@ -304,6 +304,23 @@ START_TEST(every_report_fits_the_published_schema) {
 }
 END_TEST
 
+START_TEST(distance_and_slope_are_shown) {
+  struct run r;
+  run_start(&r, 1.5f, false);
+  struct ab_distance distance = {.known = true, .a = 3.1e5, .b = 1, .worst = {.layer = 2, .tensor = "mlp/wo/kernel"}};
+  struct ab_slope slope = {.known = true, .truth = 1, .by = {(double)NAN, 2}, .scale = 4};
+  r.report.distance = &distance;
+  r.report.slope = &slope;
+  check_schema(&r.report);
+  char *text;
+  ck_ok(ab_report_text(&text, &r.report));
+  ck_assert(strstr(text, "distance to truth: linen 3.1e+05, nnx 1.0 (x the float32 oracle's own; ") != NULL);
+  ck_assert(strstr(text, "slope of the float64 loss: 1; linen nan (off by inf), nnx 2 (off by 2.5e-01)") != NULL);
+  ab_mem_free(text);
+  run_stop(&r);
+}
+END_TEST
+
 START_TEST(the_schema_check_can_fail) {
   struct run r;
   run_start(&r, 1.5f, true);
@@ -493,6 +510,7 @@ static Suite *suite(void) {
   tcase_add_test(c, names_cannot_steer_a_terminal);
   tcase_add_test(c, a_fully_wrong_run_stays_short);
   tcase_add_test(c, every_report_fits_the_published_schema);
+  tcase_add_test(c, distance_and_slope_are_shown);
   tcase_add_test(c, the_schema_check_can_fail);
   tcase_add_test(c, every_field_holds_what_it_says);
   tcase_add_test(c, the_exit_code_folds_everything);

@@ -2,7 +2,7 @@
 """One cause: what a whole run folds its comparisons into, and why."""
 import json
 
-from e2e import DIFFERENT, EQUAL, SMALL, TOOL, build, case, check, expect, main
+from e2e import DIFFERENT, EQUAL, REFERENCE, SMALL, TOOL, build, case, check, expect, main
 
 
 def reasons(report, holds):
@@ -42,6 +42,43 @@ def counts_of_updates_are_compared():
     counts = json.loads(expect(EQUAL, SMALL, '--json', '-').out)['comparisons'][0]['counts']['quantities']
     check(counts['state'] == {'expected': 4, 'compared': 4}, str(counts['state']))
     check(counts['input']['compared'] == counts['input']['expected'] > 6, str(counts['input']))
+
+
+@case
+def the_distance_to_truth_tells_the_wrong_side():
+    wrong = build(f'exec "{TOOL}" "$@" rope_max_timescale=500000')
+    for place, cause in (('--a-bin', 'A wrong'), ('--b-bin', 'B wrong')):
+        report = json.loads(expect(DIFFERENT, SMALL, '--b', 'linen', place, wrong, '--json', '-').out)
+        distance = report['distance_to_truth']
+        near, far = (distance['b'], distance['a']) if place == '--a-bin' else (distance['a'], distance['b'])
+        check(report['cause'] == cause, report['cause'])
+        check(near <= distance['near'] and far > 1000, str(distance))
+    expect(DIFFERENT, SMALL, '--b', 'linen', '--b-bin', wrong, says=['\ndistance to truth: linen 1.0, linen@'])
+
+
+@case
+def both_left_the_oracle_and_one_is_near():
+    wrong = build(f'exec "{TOOL}" "$@" rope_max_timescale=500000')
+    rounded = build(f'exec "{TOOL}" "$@" --side-shake seed=3,ulp=1,order=0,rows=0,cols=0,depth=0,slope=0,at=0')
+    expect(DIFFERENT, SMALL, '--b', 'linen', '--a-bin', wrong, '--b-bin', rounded, says=['cause: A wrong'])
+
+
+@case
+def both_far_is_undecided_and_the_slope_was_asked():
+    sides = [build(f'exec "{TOOL}" "$@" rope_max_timescale={base}') for base in (500000, 700000)]
+    r = expect(DIFFERENT, SMALL, '--b', 'linen', '--a-bin', sides[0], '--b-bin', sides[1], '--json', '-')
+    report = json.loads(r.out)
+    check(report['cause'] == 'undecided', report['cause'])
+    slope = report['slope']
+    check(slope and min(slope['error_a'], slope['error_b']) > slope['tolerance'], str(slope))
+
+
+@case
+def both_gradients_are_the_slope_of_the_loss():
+    for target in (SMALL, REFERENCE / 'p01_llama2'):
+        slope = json.loads(expect(EQUAL, target, '--check-slope', '--json', '-').out)['slope']
+        check(slope['error_a'] <= slope['tolerance'] and slope['error_b'] <= slope['tolerance'], str(slope))
+    check(json.loads(expect(EQUAL, SMALL, '--json', '-').out)['slope'] is None, 'a slope that nobody asked for')
 
 
 main()
