@@ -208,6 +208,25 @@ def values_that_are_not_finite_are_never_recorded():
 
 
 @case
+def two_runs_and_both_engines_must_agree():
+    # A tool whose sides can be made to start from other weights.
+    unsteady = '../tests/tools/ab_golden_unsteady'
+    for command in ('accept', 'record'):
+        for wrong in ('nnx', 'linen', 'sequential'):
+            target = pending()
+            before = (target / GOLD).read_bytes()
+            r = Run(command, target, '--reason', 'a good reason', tool=unsteady, environment={'AB_WRONG': wrong}).finish()
+            check(r.code == DIFFERENT and 'DIFFERENT' in r.out, f'{r}: {wrong} wrong: exit {r.code}: {r.err}')
+            check((target / GOLD).read_bytes() == before and (target / PENDING).exists(), f'{r}: {wrong} was recorded')
+        target = pending()
+        before = (target / GOLD).read_bytes()
+        expect(DIFFERENT, command, target, '--reason', 'a good reason', tool=unsteady,
+               environment={'AB_UNSTEADY': folder() / 'count'}, says=['two runs of', 'gave other bits'])
+        check((target / GOLD).read_bytes() == before and (target / PENDING).exists(), f'{command} of unsteady runs')
+    expect(EQUAL, 'accept', pending(), '--reason', 'a good reason', tool=unsteady)
+
+
+@case
 def what_a_ci_run_uploaded_is_taken_in():
     target, upload = pending(), folder('upload')
     (upload / 'case').mkdir()
