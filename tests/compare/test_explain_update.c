@@ -1,0 +1,156 @@
+/* Explanations of updates and metrics: the optimizer repeated with one thing done wrongly. */
+#include "explain_rig.h"
+
+/* AdamW in double on the rig's numbers, with things done wrongly. */
+struct update_row {
+  const char *id, *text;
+  int rate_off, count_off;
+  double decay;
+  bool corrected;
+};
+static const struct update_row update_rows[] = {
+    {"lr-of-step", "learning rate of the next step", 1, 0, 0.1, true},
+    {"lr-of-step", "learning rate of the step before", -1, 0, 0.1, true},
+    {"bias-correction", "without the bias correction of both moments", 0, 0, 0.1, false},
+    {"bias-correction", "bias correction of the next step's count", 0, 1, 0.1, true},
+    {"weight-decay", "without weight decay", 0, 0, 0, true},
+    {"none", "no explanation found", 0, 0, 0.17, true},
+};
+
+static float updated(double before, const double g[2], double p_decay, const struct update_row *row, int step) {
+  const double b1 = 0.9, b2 = 0.95;
+  double mu = 0, nu = 0;
+  for (int s = 0; s <= step; s++) {
+    mu = b1 * mu + (1 - b1) * g[s];
+    nu = b2 * nu + (1 - b2) * g[s] * g[s];
+  }
+  int k = step + 1 + row->count_off;
+  double c1 = row->corrected ? 1 - pow(b1, k) : 1, c2 = row->corrected ? 1 - pow(b2, k) : 1;
+  double update = mu / c1 / (sqrt(nu / c2) + 1e-8) + p_decay * before;
+  return (float)(before - rate(NULL, step + row->rate_off) * update);
+}
+
+START_TEST(a_wrong_update_is_named) {
+  static const struct update_row right = {.decay = 0.1, .corrected = true};
+  const struct update_row *row = &update_rows[_i];
+  struct rig rig;
+  rig_new(&rig);
+  float *g[2], *p[2], *got;
+  for (int s = 0; s < 2; s++) {
+    g[s] = put(&rig, 1, identity(s, 1, leaf, AB_BACKWARD), 30 + (uint32_t)s);
+    p[s] = put(&rig, 1, identity(s, 1, leaf, AB_UPDATE), 33);
+  }
+  got = put(&rig, 0, identity(1, 1, leaf, AB_UPDATE), 33);
+  for (int i = 0; i < COUNT; i++) {
+    double before = (double)p[0][i], all[2] = {(double)g[0][i], (double)g[1][i]};
+    p[1][i] = updated(before, all, right.decay, &right, 1);
+    got[i] = updated(before, all, row->decay, row, 1);
+  }
+  for (int s = 0; s < 2; s++) {
+    struct ab_identity id = identity(s, 1, leaf, AB_BACKWARD);
+    side_observe(&rig.side[1], &id);
+    id.phase = AB_UPDATE;
+    side_observe(&rig.side[1], &id);
+  }
+  struct ab_identity id = identity(1, 1, leaf, AB_UPDATE);
+  side_observe(&rig.side[0], &id);
+  ask(&rig, id);
+  expect(&rig, row->id, row->text);
+  ck_assert_uint_eq(rig.list.lines, 1);
+  rig_free(&rig);
+}
+END_TEST
+
+/* Adam hides the clip in the parameter; the first moment, of which norms are left, does not. */
+static const struct {
+  const char *id, *text;
+  double factor[2]; /* of the gradients of layers 0 and 1, which are stages 0 and 1 */
+} clip_rows[] = {
+    {"not-clipped", "its first moment is that of gradients that are not clipped", {1, 1}},
+    {"per-stage-clip", "its first moment is that of gradients clipped by the norm of their own stage", {0, 0}},
+    {"none", "no explanation found", {0.7, 0.7}},
+};
+
+START_TEST(a_wrong_clip_is_named_by_the_first_moment) {
+  struct rig rig;
+  double squares[2] = {0, 0};
+  rig_new(&rig);
+  rig.question.update.clip = 1;
+  float *g[2], *mu = put(&rig, 1, identity(0, 1, "mu/mlp/wo/kernel", AB_UPDATE), 1);
+  float *wrong = put(&rig, 0, identity(0, 1, "mu/mlp/wo/kernel", AB_UPDATE), 1);
+  for (int layer = 0; layer < 2; layer++) {
+    g[layer] = put(&rig, 1, gradient(layer), 30 + (uint32_t)layer);
+    for (int i = 0; i < COUNT; i++) squares[layer] += (double)g[layer][i] * (double)g[layer][i];
+  }
+  double all = 1 / sqrt(squares[0] + squares[1]), own = clip_rows[_i].factor[1];
+  if (own == 0) own = 1 / sqrt(squares[1]);
+  for (int i = 0; i < COUNT; i++) {
+    mu[i] = (float)(0.1 * all * (double)g[1][i]);
+    wrong[i] = (float)(0.1 * own * (double)g[1][i]);
+  }
+  struct ab_identity id = identity(0, 1, "mu/mlp/wo/kernel", AB_UPDATE), parameter = identity(0, 1, leaf, AB_UPDATE);
+  put(&rig, 1, parameter, 90);
+  put(&rig, 0, parameter, 90)[0] += 1e-3f;
+  for (int layer = 0; layer < 2; layer++) side_observe(&rig.side[1], &(struct ab_identity){.microbatch = -1,
+                                                       .layer = layer, .phase = AB_BACKWARD, .tensor = "mlp/wo/kernel"});
+  for (int i = 0; i < 2; i++) {
+    side_observe(&rig.side[i], &id);
+    side_observe(&rig.side[i], &parameter);
+  }
+  ask(&rig, parameter);
+  expect(&rig, clip_rows[_i].id, clip_rows[_i].text);
+  ck_assert_uint_eq(rig.list.lines, 1);
+  rig_free(&rig);
+}
+END_TEST
+
+/* Metrics: name, wrong value, right value, raw norm of both. */
+static const struct {
+  const char *id, *text, *name;
+  float got, truth;
+} metric_rows[] = {
+    {"constant-factor", "times 0.25 (= 1/M)", "loss", 1.5f, 6},
+    {"not-clipped", "is the norm before clipping, 5; expected 1", "grad_norm", 5, 1},
+    {"none", "no explanation found; tried: lr-of-step, not-clipped", "loss", 6.1f, 6},
+};
+
+START_TEST(a_wrong_metric_is_named) {
+  struct rig rig;
+  rig_new(&rig);
+  rig.question.update.clip = 1;
+  side_metric(&rig.side[0], 0, "raw_grad_norm", 5);
+  side_metric(&rig.side[0], 0, metric_rows[_i].name, metric_rows[_i].got);
+  side_metric(&rig.side[1], 0, metric_rows[_i].name, metric_rows[_i].truth);
+  struct ab_metric metric = {.step = 0};
+  snprintf(metric.name, sizeof metric.name, "%s", metric_rows[_i].name);
+  rig.finding = (struct ab_finding){.metric = true, .id = ab_metric_identity(&metric)};
+  ck_ok(ab_explain(&rig.list, &rig.question, &rig.finding));
+  expect(&rig, metric_rows[_i].id, metric_rows[_i].text);
+  rig_free(&rig);
+}
+END_TEST
+
+START_TEST(a_learning_rate_of_another_step_is_named) {
+  struct rig rig;
+  rig_new(&rig);
+  struct ab_metric metric = {.step = 1, .name = "lr", .value = rate(NULL, 2)};
+  ck_ok(ab_recording_add_metric(rig.side[0].recording, &metric));
+  metric.value = rate(NULL, 1);
+  ck_ok(ab_recording_add_metric(rig.side[1].recording, &metric));
+  rig.finding = (struct ab_finding){.metric = true, .id = ab_metric_identity(&metric)};
+  ck_ok(ab_explain(&rig.list, &rig.question, &rig.finding));
+  expect(&rig, "lr-of-step", "is the learning rate of step 2, 0.03; expected that of step 1, 0.02");
+  rig_free(&rig);
+}
+END_TEST
+
+int main(void) {
+  Suite *suite = suite_create("explain_update");
+  TCase *tc = tcase_create("explain_update");
+  tcase_add_loop_test(tc, a_wrong_update_is_named, 0, LENGTH(update_rows));
+  tcase_add_loop_test(tc, a_wrong_clip_is_named_by_the_first_moment, 0, LENGTH(clip_rows));
+  tcase_add_loop_test(tc, a_wrong_metric_is_named, 0, LENGTH(metric_rows));
+  tcase_add_test(tc, a_learning_rate_of_another_step_is_named);
+  suite_add_tcase(suite, tc);
+  return ab_run_suite(suite);
+}
