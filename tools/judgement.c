@@ -155,6 +155,7 @@ static ab_status open_all(struct ab_judgement *j) {
   read_golden(j);
   AB_TRY(ab_mem_new(&j->side, AB_SIDES, sizeof *j->side));
   AB_TRY(ab_mem_new(&j->facts, 1, sizeof *j->facts));
+  AB_TRY(ab_mem_new(&j->teeth, 1, sizeof *j->teeth));
   return take_arguments(j);
 }
 
@@ -322,6 +323,7 @@ void ab_judgement_close(struct ab_judgement *j) {
     ab_mem_free(j->command_out[i]);
   }
   for (size_t i = 0; i < j->commons; i++) ab_recording_free(j->common[i]);
+  ab_mem_free(j->teeth);
   ab_reference_close(j->reference);
   ab_golden_free(j->golden);
   ab_recording_free(j->golden_recording);

@@ -12,6 +12,7 @@
 #include "expectation.h"
 #include "explain.h"
 #include "reference.h"
+#include "teeth.h"
 
 enum ab_side_place {
   AB_SIDE_A,
@@ -56,6 +57,7 @@ struct ab_judgement {
   struct ab_recording *common[AB_COMMON_MAX]; /* of commands: what two sides both have */
   size_t commons;
   enum ab_cause cause;
+  struct ab_teeth *teeth; /* of a run that came out equal */
   struct ab_side_failure failure[AB_SIDES];
   size_t failures;
   struct ab_explained_list explained;
@@ -97,6 +99,10 @@ void ab_own_bounds(void *ctx, const struct ab_identity *id, double *given, doubl
 ab_status ab_judgement_run_what_if(struct ab_judgement *j, const char *words);
 /* explain.c: what the wrong tensors of A and B are. */
 ab_status ab_judge_explain(struct ab_judgement *j);
+/* bite.c: runs the controls that a comparison which came out equal can serve. */
+ab_status ab_judge_controls(struct ab_judgement *j, const struct ab_comparison *c);
+/* After the last verdict: what was not caught (exit 6), what is unobserved, what the run is blind to. */
+ab_status ab_judge_teeth(struct ab_judgement *j);
 /* verdicts.c: everything that is judged once the sides have run. */
 ab_status ab_judge_all(struct ab_judgement *j);
 /* The first trouble that is not a verdict stays; folded into the exit code. */

@@ -73,7 +73,7 @@ ab_status ab_outcome_new(struct ab_outcome *out, const struct ab_judgement *j, c
                                    .distance = &j->distance, .slope = &j->slope,
                                    .explained = &j->explained, .failure = j->failure,
                                    .failures = j->failures, .note = (const char *const *)j->note, .notes = j->notes,
-                                   .extra = j->extra,
+                                   .teeth = j->teeth, .verbose = j->request.verbose, .extra = j->extra,
                                    .extra_sentence = j->extra_sentence[0] ? j->extra_sentence : NULL};
   return AB_OK;
 }

@@ -103,7 +103,8 @@ static ab_status judge_pair(struct ab_judgement *j, const struct ab_side_result 
                             .bounds = own && own->oracle && own->truth ? ab_own_bounds : NULL,
                             .bounds_ctx = own};
   AB_TRY(leave_out(j, &c, a, b));
-  return add(j, &c);
+  AB_TRY(add(j, &c));
+  return ab_judge_controls(j, &c);
 }
 
 /* The f32 oracle at A's parameters is the free one as long as both agree; otherwise it runs again there. */
@@ -272,5 +273,5 @@ ab_status ab_judge_all(struct ab_judgement *j) {
   judge_counts(j);
   j->cause = ab_cause_of(j->facts);
   AB_TRY(note_limits(j));
-  return AB_OK;
+  return ab_judge_teeth(j);
 }

@@ -6,6 +6,7 @@
 #include "explain.h"
 #include "golden.h"
 #include "json.h"
+#include "teeth.h"
 
 #define AB_REPORT_SCHEMA "abpipe-report/1"
 
@@ -28,6 +29,8 @@ struct ab_report {
   const struct ab_facts *facts; /* the reasons of the cause; NULL: none */
   const struct ab_distance *distance; /* of A and B to float64; NULL or not known: A = B */
   const struct ab_slope *slope;       /* NULL or not known: not asked */
+  const struct ab_teeth *teeth; /* NULL: nothing was proved */
+  bool verbose;                 /* every control and every blind row on a line of its own */
   const struct ab_side_failure *failure;
   size_t failures;
   const struct ab_explained_list *explained; /* NULL: nothing was looked for */
@@ -39,8 +42,8 @@ struct ab_report {
 
 /* The fold over failures, verdicts and `extra`; 5 when there is no verdict and nothing else. */
 enum ab_exit ab_report_exit(const struct ab_report *report);
-/* Ten lines, verdict first; failures, the sentence of `extra` and the reasons of a cause come on lines
- * of their own after the first. Text from outside is escaped. Owned by the caller. */
+/* Ten lines, verdict first, and those of teeth.h; failures, the sentence of `extra` and the reasons of a cause come on
+ * lines of their own after the first. Text from outside is escaped. Owned by the caller. */
 ab_status ab_report_text(char **out, const struct ab_report *report);
 ab_status ab_report_json(char **out, const struct ab_report *report);
 /* The same object as a member of a larger document. */

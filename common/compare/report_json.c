@@ -289,6 +289,7 @@ void ab_report_put(struct ab_json_writer *w, const char *key, const struct ab_re
   for (size_t i = 0; i < r->verdicts; i++) put_verdict(w, r->verdict[i]);
   ab_json_put_end(w);
   put_explained(w, r->explained);
+  ab_teeth_put(w, r->teeth);
   ab_json_put_array(w, "notes", false);
   for (size_t i = 0; i < r->notes; i++) ab_json_put_string(w, NULL, r->note[i]);
   ab_json_put_end(w);

@@ -307,6 +307,15 @@ static void lines_shown(struct lines *l, const struct ab_report *r) {
   line_first(l, shown);
 }
 
+static void lines_teeth(struct lines *l, const struct ab_report *r) {
+  char *text;
+  if (!r->teeth || l->failed != AB_OK) return;
+  l->failed = ab_teeth_text(&text, r->teeth, r->verbose);
+  if (l->failed != AB_OK) return;
+  put(l, text);
+  ab_mem_free(text);
+}
+
 static void lines_notes(struct lines *l, const struct ab_report *r) {
   for (size_t i = 0; i < r->notes && i < SHOWN_NOTES; i++) {
     say(l, "note: %s", r->note[i]);
@@ -330,6 +339,7 @@ ab_status ab_report_text(char **out, const struct ab_report *report) {
   lines_shown(&l, report);
   line_distance(&l, report);
   line_slope(&l, report);
+  lines_teeth(&l, report);
   lines_notes(&l, report);
   put(&l, "reproduce: ");
   put_escaped(&l, text_or(report->command, "unknown"));

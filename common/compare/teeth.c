@@ -1,0 +1,194 @@
+#include "teeth.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "mem.h"
+#include "text.h"
+
+enum { SHOWN = 8, LINE = 1024 };
+
+void ab_teeth_unobserved(struct ab_teeth *teeth, const char *name, const char *format, ...) {
+  va_list args;
+  if (teeth->unobserveds == AB_UNOBSERVED_MAX) {
+    teeth->unobserved_left_out++;
+    return;
+  }
+  struct ab_unobserved *row = &teeth->unobserved[teeth->unobserveds++];
+  snprintf(row->name, sizeof row->name, "%s", name);
+  va_start(args, format);
+  vsnprintf(row->reason, sizeof row->reason, format, args);
+  va_end(args);
+}
+
+/* A text that grows; the first failure is kept. */
+struct text {
+  char *bytes;
+  size_t used, room;
+  ab_status failed;
+};
+
+__attribute__((format(printf, 2, 3))) static void say(struct text *t, const char *format, ...) {
+  char raw[LINE], shown[4 * LINE];
+  va_list args;
+  va_start(args, format);
+  vsnprintf(raw, sizeof raw, format, args);
+  va_end(args);
+  ab_text_escape(shown, sizeof shown, raw);
+  size_t length = strlen(shown);
+  if (t->failed == AB_OK && t->used + length + 2 > t->room) {
+    size_t room = 2 * t->room + length + 2;
+    t->failed = ab_mem_resize(&t->bytes, room, 1);
+    if (t->failed == AB_OK) t->room = room;
+  }
+  if (t->failed != AB_OK) return;
+  memcpy(t->bytes + t->used, shown, length + 1);
+  t->used += length;
+}
+
+static void end_line(struct text *t) {
+  say(t, "%s", "");
+  if (t->failed == AB_OK) memcpy(t->bytes + t->used++, "\n", 2);
+}
+
+/* "controls: 21 of 21 caught (n/a: swapped stages: one stage)" */
+static void line_controls(struct text *t, const struct ab_controls *c) {
+  size_t caught = ab_controls_count(c, AB_CONTROL_CAUGHT), missed = ab_controls_count(c, AB_CONTROL_MISSED);
+  const char *between = " (n/a: ";
+  say(t, "controls: %zu of %zu caught", caught, caught + missed);
+  for (size_t i = 0; i < AB_CONTROLS; i++) {
+    if (c->row[i].outcome != AB_CONTROL_NA) continue;
+    say(t, "%s%s: %s", between, ab_control_name(i), c->row[i].why);
+    between = "; ";
+  }
+  if (ab_controls_count(c, AB_CONTROL_NA)) say(t, ")");
+  end_line(t);
+}
+
+static void line_control(struct text *t, size_t i, const struct ab_control_result *r) {
+  say(t, "control: %s: %s", ab_control_name(i), ab_control_outcome_name(r->outcome));
+  if (r->why[0]) say(t, ": %s", r->why);
+  else say(t, ", exit %d of expected %d", (int)r->got, (int)r->expected);
+  if (r->on[0]) say(t, " (%s)", r->on);
+  say(t, "; guards against: %s", ab_control_meaning(i));
+  end_line(t);
+}
+
+static void line_unobserved(struct text *t, const struct ab_teeth *teeth, bool full) {
+  size_t shown = full || teeth->unobserveds < SHOWN ? teeth->unobserveds : SHOWN;
+  say(t, "unobserved: %s", shown ? "" : "no input");
+  for (size_t i = 0; i < shown; i++)
+    say(t, "%s%s (%s)", i ? ", " : "", teeth->unobserved[i].name, teeth->unobserved[i].reason);
+  size_t left = teeth->unobserveds - shown + teeth->unobserved_left_out;
+  if (left) say(t, ", and %zu more", left);
+  end_line(t);
+}
+
+static size_t count_blind(const struct ab_teeth *teeth, bool built) {
+  size_t count = 0;
+  for (size_t i = 0; i < teeth->blinds; i++) count += teeth->blind[i].built == built;
+  return count;
+}
+
+static void put_blind(struct text *t, const struct ab_teeth *teeth, bool built) {
+  const char *between = "";
+  for (size_t i = 0; i < teeth->blinds; i++) {
+    if (teeth->blind[i].built != built) continue;
+    say(t, "%s%s", between, teeth->blind[i].name);
+    between = ", ";
+  }
+}
+
+static void line_blind(struct text *t, const struct ab_teeth *teeth) {
+  say(t, "blind to: ");
+  if (count_blind(teeth, true)) put_blind(t, teeth, true);
+  else say(t, "nothing that this build can run");
+  if (count_blind(teeth, false)) {
+    say(t, " (not in this build: ");
+    put_blind(t, teeth, false);
+    say(t, ")");
+  }
+  end_line(t);
+}
+
+ab_status ab_teeth_text(char **out, const struct ab_teeth *teeth, bool full) {
+  struct text t = {0};
+  say(&t, "%s", "");
+  if (teeth->controlled) line_controls(&t, &teeth->controls);
+  for (size_t i = 0; full && teeth->controlled && i < AB_CONTROLS; i++) line_control(&t, i, &teeth->controls.row[i]);
+  if (teeth->looked) line_unobserved(&t, teeth, full);
+  if (teeth->looked) line_blind(&t, teeth);
+  for (size_t i = 0; full && i < teeth->blinds; i++) {
+    const struct ab_blind *b = &teeth->blind[i];
+    say(&t, "blind: %s: %s; hides: %s", b->name, b->reason, b->hidden);
+    end_line(&t);
+  }
+  if (t.failed != AB_OK) ab_mem_free(t.bytes);
+  AB_TRY(t.failed);
+  *out = t.bytes;
+  return AB_OK;
+}
+
+static void put_control(struct ab_json_writer *w, size_t i, const struct ab_control_result *r) {
+  bool judged = !r->why[0];
+  ab_json_put_object(w, NULL, false);
+  ab_json_put_string(w, "name", ab_control_name(i));
+  ab_json_put_string(w, "outcome", ab_control_outcome_name(r->outcome));
+  ab_json_put_int64(w, "expected_exit", (int64_t)r->expected);
+  if (judged) ab_json_put_int64(w, "got_exit", (int64_t)r->got);
+  else ab_json_put_null(w, "got_exit");
+  ab_json_put_string(w, "on", r->on);
+  ab_json_put_string(w, "because", r->why);
+  ab_json_put_string(w, "guards_against", ab_control_meaning(i));
+  ab_json_put_end(w);
+}
+
+static void put_controls(struct ab_json_writer *w, const struct ab_controls *c) {
+  ab_json_put_object(w, "controls", false);
+  ab_json_put_int64(w, "caught", (int64_t)ab_controls_count(c, AB_CONTROL_CAUGHT));
+  ab_json_put_int64(w, "missed", (int64_t)ab_controls_count(c, AB_CONTROL_MISSED));
+  ab_json_put_int64(w, "not_applicable", (int64_t)ab_controls_count(c, AB_CONTROL_NA));
+  ab_json_put_array(w, "list", false);
+  for (size_t i = 0; i < AB_CONTROLS; i++) put_control(w, i, &c->row[i]);
+  ab_json_put_end(w);
+  ab_json_put_end(w);
+}
+
+static void put_unobserved(struct ab_json_writer *w, const struct ab_teeth *teeth) {
+  ab_json_put_object(w, "unobserved", false);
+  ab_json_put_bool(w, "perturbed", teeth->perturbed);
+  ab_json_put_int64(w, "left_out", (int64_t)teeth->unobserved_left_out);
+  ab_json_put_array(w, "list", false);
+  for (size_t i = 0; i < teeth->unobserveds; i++) {
+    ab_json_put_object(w, NULL, false);
+    ab_json_put_string(w, "input", teeth->unobserved[i].name);
+    ab_json_put_string(w, "reason", teeth->unobserved[i].reason);
+    ab_json_put_end(w);
+  }
+  ab_json_put_end(w);
+  ab_json_put_end(w);
+}
+
+static void put_blind_list(struct ab_json_writer *w, const struct ab_teeth *teeth) {
+  ab_json_put_array(w, "blind", false);
+  for (size_t i = 0; i < teeth->blinds; i++) {
+    const struct ab_blind *b = &teeth->blind[i];
+    ab_json_put_object(w, NULL, false);
+    ab_json_put_string(w, "name", b->name);
+    ab_json_put_string(w, "reason", b->reason);
+    ab_json_put_string(w, "hides", b->hidden);
+    ab_json_put_bool(w, "in_this_build", b->built);
+    ab_json_put_end(w);
+  }
+  ab_json_put_end(w);
+}
+
+void ab_teeth_put(struct ab_json_writer *w, const struct ab_teeth *teeth) {
+  if (teeth && teeth->controlled) put_controls(w, &teeth->controls);
+  else ab_json_put_null(w, "controls");
+  if (teeth && teeth->looked) put_unobserved(w, teeth);
+  else ab_json_put_null(w, "unobserved");
+  if (teeth && teeth->looked) put_blind_list(w, teeth);
+  else ab_json_put_null(w, "blind");
+}

@@ -1,0 +1,146 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "mem.h"
+#include "report.h"
+#include "schema.h"
+#include "tap.h"
+
+/* All caught but one that cannot apply; two inputs nobody would miss; two blind rows. */
+static void teeth_of(struct ab_teeth *t) {
+  *t = (struct ab_teeth){.controlled = true, .looked = true, .blinds = 2};
+  for (size_t i = 0; i < AB_CONTROLS; i++) t->controls.row[i].outcome = AB_CONTROL_CAUGHT;
+  struct ab_control_result *last = &t->controls.row[AB_CONTROLS - 1];
+  *last = (struct ab_control_result){.outcome = AB_CONTROL_NA, .why = "no bounded comparison"};
+  strcpy(t->controls.row[1].on, "step 0 layers/0/mlp/wo/kernel backward");
+  ab_teeth_unobserved(t, "segment_ids", "every token has segment %d", 1);
+  ab_teeth_unobserved(t, "layers/1/mlp/wo/kernel", "all gradients are 0\n\033[31m");
+  t->blind[0] = (struct ab_blind){.name = "repeats", .reason = "one repeat", .hidden = "S34", .built = true};
+  t->blind[1] = (struct ab_blind){.name = "dropout", .reason = "it has none", .hidden = "S46", .built = false};
+}
+
+static char *text_of(const struct ab_teeth *t, bool full) {
+  char *text;
+  ck_ok(ab_teeth_text(&text, t, full));
+  return text;
+}
+
+#define has(text, part) ck_assert_msg(strstr(text, part) != NULL, "no \"%s\" in:\n%s", part, text)
+
+START_TEST(three_lines_say_it_all) {
+  struct ab_teeth t;
+  teeth_of(&t);
+  char *text = text_of(&t, false), expected[64];
+  snprintf(expected, sizeof expected, "controls: %d of %d caught (n/a: ", AB_CONTROLS - 1, AB_CONTROLS - 1);
+  ck_assert_int_eq(strncmp(text, expected, strlen(expected)), 0);
+  has(text, " above its bound: no bounded comparison)\n");
+  has(text, "\nunobserved: segment_ids (every token has segment 1), layers/1/mlp/wo/kernel (all gradients are 0\\x0a");
+  has(text, "\nblind to: repeats (not in this build: dropout)\n");
+  ck_assert_msg(!strchr(text, '\033'), "a control character went through");
+  ab_mem_free(text);
+}
+END_TEST
+
+START_TEST(in_full_every_row_has_a_line) {
+  struct ab_teeth t;
+  teeth_of(&t);
+  t.controls.row[2].outcome = AB_CONTROL_MISSED;
+  t.controls.row[2].expected = AB_EXIT_DIFFERENT;
+  char *text = text_of(&t, true);
+  int lines = 0;
+  for (const char *p = text; *p; p++) lines += *p == '\n';
+  ck_assert_int_eq(lines, 3 + AB_CONTROLS + 2);
+  has(text, "\ncontrol: one ulp: caught, exit 0 of expected 0 (step 0 layers/0/mlp/wo/kernel backward); guards against: ");
+  has(text, "\ncontrol: dropped microbatch: missed, exit 0 of expected 1; guards against: ");
+  has(text, "\nblind: repeats: one repeat; hides: S34\n");
+  ab_mem_free(text);
+}
+END_TEST
+
+START_TEST(nothing_to_say_is_said) {
+  struct ab_teeth t = {.looked = true};
+  char *text = text_of(&t, false);
+  ck_assert_str_eq(text, "unobserved: no input\nblind to: nothing that this build can run\n");
+  ab_mem_free(text);
+  t.looked = false;
+  text = text_of(&t, true);
+  ck_assert_str_eq(text, "");
+  ab_mem_free(text);
+}
+END_TEST
+
+START_TEST(many_unobserved_inputs_are_counted) {
+  static struct ab_teeth t;
+  t = (struct ab_teeth){.looked = true};
+  for (int i = 0; i < AB_UNOBSERVED_MAX + 5; i++) ab_teeth_unobserved(&t, "leaf", "number %d", i);
+  char *text = text_of(&t, false);
+  has(text, "unobserved: leaf (number 0), leaf (number 1), ");
+  has(text, ", and 253 more\n");
+  ab_mem_free(text);
+}
+END_TEST
+
+static struct ab_json *json_of(const struct ab_report *report) {
+  char *text;
+  struct ab_json *root;
+  ck_ok(ab_report_json(&text, report));
+  ck_ok(ab_json_parse(&root, text, strlen(text), "report", NULL));
+  ab_mem_free(text);
+  return root;
+}
+
+START_TEST(json_holds_the_lists_and_fits_the_schema) {
+  struct ab_teeth t;
+  struct ab_json *schema;
+  char path[1024];
+  int64_t number;
+  const char *word;
+  teeth_of(&t);
+  struct ab_report report = {.tool = "ab_compare", .teeth = &t};
+  struct ab_json *json = json_of(&report);
+  snprintf(path, sizeof path, "%s/docs/report.schema.json", getenv("AB_SOURCE_ROOT"));
+  ck_ok(ab_json_read(&schema, path, NULL));
+  struct schema s = {.root = schema};
+  ck_assert_msg(schema_check(&s, json, schema), "%s", s.why);
+  const struct ab_json *controls = ab_json_find(json, "controls"), *list = ab_json_find(controls, "list");
+  ck_ok(ab_json_get_int64(&number, controls, "caught"));
+  ck_assert_int_eq(number, AB_CONTROLS - 1);
+  ck_ok(ab_json_get_string(&word, ab_json_next(ab_json_first(list)), "name"));
+  ck_assert_str_eq(word, "one ulp");
+  ck_ok(ab_json_get_string(&word, ab_json_first(ab_json_find(ab_json_find(json, "unobserved"), "list")), "input"));
+  ck_assert_str_eq(word, "segment_ids");
+  ck_ok(ab_json_get_string(&word, ab_json_first(ab_json_find(json, "blind")), "hides"));
+  ck_assert_str_eq(word, "S34");
+  ab_json_free(json);
+  ab_json_free(schema);
+}
+END_TEST
+
+START_TEST(a_run_that_is_not_green_has_nulls) {
+  struct ab_teeth none = {0};
+  const struct ab_teeth *given[] = {NULL, &none};
+  for (int i = 0; i < 2; i++) {
+    struct ab_report report = {.tool = "ab_compare", .teeth = given[i]};
+    struct ab_json *json = json_of(&report);
+    static const char *const keys[] = {"controls", "unobserved", "blind"};
+    for (int k = 0; k < 3; k++)
+      ck_assert_msg(ab_json_type(ab_json_find(json, keys[k])) == AB_JSON_NULL, "%s is not null", keys[k]);
+    ab_json_free(json);
+  }
+}
+END_TEST
+
+static Suite *suite(void) {
+  Suite *s = suite_create("teeth");
+  TCase *c = tcase_create("teeth");
+  tcase_add_test(c, three_lines_say_it_all);
+  tcase_add_test(c, in_full_every_row_has_a_line);
+  tcase_add_test(c, nothing_to_say_is_said);
+  tcase_add_test(c, many_unobserved_inputs_are_counted);
+  tcase_add_test(c, json_holds_the_lists_and_fits_the_schema);
+  tcase_add_test(c, a_run_that_is_not_green_has_nulls);
+  suite_add_tcase(s, c);
+  return s;
+}
+
+int main(void) { return ab_run_suite(suite()); }
