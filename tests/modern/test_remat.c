@@ -58,7 +58,7 @@ static const struct {
                 {"save_qkv_proj", {1, 1, 1, 0, 0, 0}, false},
                 {"qkv_proj_offloaded", {1, 1, 1, 0, 0, 0}, true},
                 {"save_out_proj", {0, 0, 0, 1, 0, 0}, false}};
-enum { POLICIES = sizeof policies / sizeof *policies, PLACES = 3, CUSTOM = 18 };
+enum { POLICIES = sizeof policies / sizeof *policies, PLACES = 3, CUSTOM = 9 };
 
 static void set_policy(struct ab_config *config, int i) {
   static char text[40];
@@ -100,7 +100,7 @@ static void set_flags(struct ab_config *config, int flags) {
 enum { FLAGS = 8 };
 
 /* What a run counts by name; forward observations, to which recomputed ones are compared. */
-enum { COUNTERS = 64, SEEN = 8192 };
+enum { COUNTERS = 64, SEEN = 2048 };
 struct tally {
   int counters, seen, recomputed, at; /* at: where the last recomputed tensor was found */
   struct {
@@ -118,7 +118,10 @@ static bool same_place(const struct ab_observation *a, const struct ab_observati
 static ab_status on_observe(void *ctx, const struct ab_observation *o, const void *values) {
   struct tally *tally = ctx;
   (void)values;
-  if (o->id.phase == AB_FORWARD && o->id.layer >= 0 && tally->seen < SEEN) tally->forward[tally->seen++] = *o;
+  if (o->id.phase == AB_FORWARD && o->id.layer >= 0) {
+    ck_assert_int_lt(tally->seen, SEEN);
+    tally->forward[tally->seen++] = *o;
+  }
   if (o->id.phase != AB_RECOMPUTE) return AB_OK;
   tally->recomputed++;
   for (int i = 0; i < tally->seen; i++, tally->at = (tally->at + 1) % tally->seen) {
@@ -229,7 +232,7 @@ START_TEST(test_flags_keep_bits) {
   static struct tally tally;
   struct ab_config plain = shape_config(_i);
   struct rig_result expected = rig_run(&nnx_pipeline_ops, &ab_kernels_f32, &plain, NULL);
-  for (int i = 0; i < 5 * FLAGS; i++) {
+  for (int i = 0; i < 3 * FLAGS; i++) {
     struct ab_config config = plain;
     if (i / FLAGS < 2) set_policy(&config, 2 + i / FLAGS); /* minimal, minimal_offloaded */
     else set_custom(&config, i / FLAGS);
@@ -245,7 +248,7 @@ START_TEST(test_kept_is_not_recomputed) {
   static const char *const always[] = {"pre_norm", "rope_table", "attention", "attention_residual", "post_norm",
                                        "swiglu"};
   static const char *const never[] = {"wo", "mlp_residual"};
-  struct ab_config config = shape_config(_i / POLICIES);
+  struct ab_config config = shape_config(_i < POLICIES ? 1 : SHAPES - 1); /* K 3; circular */
   int policy = _i % POLICIES;
   set_policy(&config, policy);
   struct sizes sizes = sizes_of(&config);
@@ -428,7 +431,7 @@ int main(void) {
   tcase_set_timeout(tc, 120);
   tcase_add_loop_test(tc, test_policies_keep_bits, 0, SHAPES);
   tcase_add_loop_test(tc, test_flags_keep_bits, 0, SHAPES);
-  tcase_add_loop_test(tc, test_kept_is_not_recomputed, 0, SHAPES * POLICIES);
+  tcase_add_loop_test(tc, test_kept_is_not_recomputed, 0, 2 * POLICIES);
   tcase_add_loop_test(tc, test_closed_forms, 0, SHAPES);
   tcase_add_loop_test(tc, test_weights, 0, SHAPES);
   tcase_add_loop_test(tc, test_offload, 0, SHAPES);
