@@ -172,6 +172,8 @@ static const struct parts_row parts_rows[] = {
     {"wrong-denominator", "is the mean of the 4 microbatches' own means", {0.625, 2.5, 0.25 / 0.3, 1.25}, UNEVEN},
     {"constant-factor", "is the truth times 2 (= S = 2)", {2, 2, 2, 2}, UNEVEN},
     {"none", "no explanation found", {1, 0.7, 1, 1.3}, UNEVEN},
+    {"none", "no explanation found", {1, 0.3, 1, 1}, UNEVEN}, /* nearer to missing than to there */
+    {"none", "no explanation found", {1, 1, 1, 1.6}, UNEVEN},
 };
 
 START_TEST(a_sum_of_parts_is_taken_apart) {
