@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "explain_search.h"
+#include "mem.h"
 
 /* A zero tensor is the same as any other: it names nothing. */
 static bool same(const struct ab_observation *a, const struct ab_observation *b) {
@@ -177,6 +178,26 @@ static bool reproduces(const struct ab_search *s, int pass) {
   return other && same(&other->observation, &s->got->observation);
 }
 
+/* Where the order of additions is free, bits may differ: the passes whose values are the wrong ones but for noise.
+ * Noise alone is no mistake: a pass that changes nothing would explain it. */
+static ab_status match_nearly(struct ab_search *s) {
+  if (!s->x || !s->y || !(ab_search_residual(s->x, s->y, 1, s->count) > 10 * ab_search_noise(s))) return AB_OK;
+  for (size_t p = 0; p < s->q->what_ifs; p++) {
+    struct ab_identity id = s->finding->id;
+    size_t count = 0;
+    double *values;
+    id.step = (int)p;
+    if (!s->q->what_if[p].id) continue;
+    AB_TRY(ab_search_values(&values, &count, s->q, 2, &id));
+    double rest = values && count == s->count ? ab_search_residual(s->x, values, 1, count) : NAN;
+    ab_mem_free(values);
+    if (rest <= ab_search_noise(s))
+      ab_search_say_as(s, s->q->what_if[p].id, "%s (the oracle with this reproduces it; residual %.2g)",
+                       s->q->what_if[p].sentence, rest);
+  }
+  return AB_OK;
+}
+
 /* The passes that reproduce this tensor and the most of the others. */
 ab_status ab_match_what_if(struct ab_search *s) {
   size_t best = 0, wrong = 0, bits;
@@ -185,6 +206,7 @@ ab_status ab_match_what_if(struct ab_search *s) {
     count_reproduced(&wrong, &bits, s, (int)p);
     if (bits > best) best = bits;
   }
+  if (!best) return match_nearly(s);
   size_t before = s->out->lines;
   for (size_t p = 0; p < s->q->what_ifs && best; p++) {
     if (!s->q->what_if[p].id || !reproduces(s, (int)p)) continue;

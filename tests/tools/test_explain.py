@@ -65,6 +65,12 @@ def labels():
 
 
 @case
+def labels_in_float64():
+    says('labels_of_first -1 -1 -', bundle('t16'), 'labels-of-microbatch', 'reproduces it; residual',
+         overrides=('--a', 'linen64', '--b', 'nnx64'))
+
+
+@case
 def microbatches_that_do_not_count():
     says('dropped_microbatch -1 1 -', SMALL, 'missing-microbatch', 'is the truth without microbatch 1; residual')
     says('dropped_microbatch -1 2 -', bundle('p05_llama2'), 'missing-microbatch', 'without microbatch 2; residual')
