@@ -102,6 +102,14 @@ def what_the_table_does_not_have_is_not_explained():
 
 
 @case
+def an_upstream_defect_is_named_in_both_engines():
+    r = expect(DIFFERENT, bundle('p08_llama2'), 'upstream_faithful=B1', '--intended-oracle')
+    for side in ('linen', 'nnx'):
+        check(f'explanation: {side}: step 0 microbatch 0 layers/6/pre_norm forward: its weights are those of repeat 0 '
+              '(layer 2), expected repeat 1 (layer 6)' in r.out, r.out)
+
+
+@case
 def a_build_without_its_fault_is_equal():
     r = expect(EQUAL, SMALL, '--b-bin', FAULTY, environment={'AB_FAULT': ''})
     check('explanation' not in r.out, r.out)
