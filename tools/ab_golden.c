@@ -10,6 +10,8 @@
 static const struct ab_golden_command commands[] = {
     {"record", "CASE_DIR", "write golden.json from two runs; one that is there is replaced with --reason only",
      ab_golden_record},
+    {"calibrate", "CASE_DIR", "measure the bounds of float32 against float64 and write them into golden.json",
+     ab_golden_calibrate},
     {"check", "[CASE_DIR ...]", "what CI calls: pending, orphan, placeholder, unexplained, unreproducible",
      ab_golden_check},
     {"list", "[CASE_DIR ...]", "every golden: schema, date, digest, reason, state", ab_golden_list},

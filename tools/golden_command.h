@@ -18,14 +18,15 @@ int ab_golden_review(int argc, char **argv);
 int ab_golden_accept(int argc, char **argv);
 int ab_golden_reject(int argc, char **argv);
 int ab_golden_import(int argc, char **argv);
+int ab_golden_calibrate(int argc, char **argv);
 
 /* What the subcommands are asked; strings are argv's. */
 struct ab_golden_words {
   const char **word; /* owned; what is not an option */
   size_t words;
   const char *reason, *keep, *from;
-  long timeout;
-  bool no_run, no_pending;
+  long timeout, runs, seed;
+  bool no_run, no_pending, verbose;
 };
 /* AB_ECONFIG for a wrong option, and for fewer than `least` or more than `most` words (`what` they are). */
 ab_status ab_golden_words_parse(struct ab_golden_words *out, int argc, char **argv, size_t least, size_t most,

@@ -8,7 +8,7 @@
 #include "json.h"
 
 /* SOURCE_DATE_EPOCH makes a recording reproducible. */
-static void now(char *text, size_t size) {
+void ab_golden_now(char *text, size_t size) {
   const char *epoch = getenv("SOURCE_DATE_EPOCH");
   time_t seconds = epoch ? (time_t)strtoll(epoch, NULL, 10) : time(NULL);
   struct tm utc;
@@ -41,7 +41,7 @@ static ab_status make(struct ab_golden **out, const struct ab_judgement *j, cons
   struct ab_pair_text *pairs;
   size_t count;
   char created[32], producer[96];
-  now(created, sizeof created);
+  ab_golden_now(created, sizeof created);
   snprintf(producer, sizeof producer, "ab_golden %s", j->a->name);
   struct ab_provenance provenance = provenance_of(header, producer, created);
   AB_TRY(ab_config_pairs(&pairs, &count, j->opened.config));

@@ -7,7 +7,7 @@
 #include "options.h"
 #include "outcome.h"
 
-enum { OPTIONS = 8, REASON_LETTERS = 3, REASON_MAX = 1000 };
+enum { OPTIONS = 12, REASON_LETTERS = 3, REASON_MAX = 1000 };
 
 static void table(struct ab_option out[OPTIONS], struct ab_golden_words *w) {
   const struct ab_option rows[OPTIONS] = {
@@ -18,6 +18,11 @@ static void table(struct ab_option out[OPTIONS], struct ab_golden_words *w) {
       {.name = "from", .argument = "DIR", .help = "accept: take the pending files that a CI run uploaded",
        .text = &w->from},
       {.name = "timeout", .argument = "S", .help = "seconds a side may take (default 600)", .number = &w->timeout},
+      {.name = "runs", .argument = "N", .help = "calibrate: how many (default 59, the least for 95 % of 95 %)",
+       .number = &w->runs},
+      {.name = "seed", .argument = "S", .help = "calibrate: what the changes are drawn from (default 1)",
+       .number = &w->seed},
+      {.name = "verbose", .help = "calibrate: a line per run", .flag = &w->verbose},
       {.name = "no-run", .help = "check: look at the files only", .flag = &w->no_run},
       {.name = "no-pending", .help = "check: write no pending files", .flag = &w->no_pending},
       {0}};

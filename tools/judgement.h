@@ -81,6 +81,11 @@ ab_status ab_judgement_run_oracle_at_a(struct ab_judgement *j);
 ab_status ab_judgement_run_terms(struct ab_judgement *j);
 /* Runs float64 at A's parameters with these two shakes into AB_SIDE_SLOPE_UP and _DOWN. */
 ab_status ab_judgement_run_slope(struct ab_judgement *j, const char *up, const char *down);
+/* truth.c: relative L2 error of a kept tensor, relative error of a metric, against float64; NaN when one is not
+ * there. */
+double ab_tensor_error(const struct ab_side_result *side, const struct ab_side_result *truth,
+                       const struct ab_identity *id);
+double ab_metric_error(const struct ab_side_result *side, const struct ab_metric *truth);
 /* truth.c: when A and B differ, how far each is from float64, and where that does not tell who is wrong, or
  * request.check_slope asks, whose gradient is the slope of the float64 loss. */
 ab_status ab_judge_nearer(struct ab_judgement *j);

@@ -9,7 +9,7 @@
 
 enum { SLOPE_SEED = 1 };
 
-static double error_of(const struct ab_side_result *side, const struct ab_side_result *truth,
+double ab_tensor_error(const struct ab_side_result *side, const struct ab_side_result *truth,
                        const struct ab_identity *id) {
   struct ab_view a, b;
   struct ab_difference difference;
@@ -21,8 +21,9 @@ static double error_of(const struct ab_side_result *side, const struct ab_side_r
   return (double)NAN;
 }
 
-static double metric_error(const struct ab_side_result *side, const struct ab_metric *truth) {
+double ab_metric_error(const struct ab_side_result *side, const struct ab_metric *truth) {
   const struct ab_recorded_metric *m = ab_recording_metric(side->recording, truth->step, truth->name);
+  if (m && m->metric.value == truth->value) return 0;
   return m ? fabs(m->metric.value - truth->value) / fabs(truth->value) : (double)NAN;
 }
 
@@ -43,14 +44,14 @@ static void measure(struct ab_judgement *j, int step) {
   for (size_t i = 0; i < truth->observations; i++) {
     const struct ab_identity *id = &truth->observation[i].observation.id;
     if (id->step != step || ab_quantity_of(id) != AB_Q_WEIGHT_GRADIENT) continue;
-    ab_distance_add(&j->distance, id, false, error_of(a, j->own.truth, id), error_of(b, j->own.truth, id),
-                    error_of(j->own.oracle, j->own.truth, id));
+    ab_distance_add(&j->distance, id, false, ab_tensor_error(a, j->own.truth, id), ab_tensor_error(b, j->own.truth, id),
+                    ab_tensor_error(j->own.oracle, j->own.truth, id));
   }
   const struct ab_recorded_metric *loss = ab_recording_metric(truth, step, "loss");
   if (!loss || loss->metric.value == 0) return;
   struct ab_identity id = {.step = step, .microbatch = -1, .layer = -1, .tensor = "loss"};
-  ab_distance_add(&j->distance, &id, true, metric_error(a, &loss->metric), metric_error(b, &loss->metric),
-                  metric_error(j->own.oracle, &loss->metric));
+  ab_distance_add(&j->distance, &id, true, ab_metric_error(a, &loss->metric), ab_metric_error(b, &loss->metric),
+                  ab_metric_error(j->own.oracle, &loss->metric));
 }
 
 static void tell(struct ab_judgement *j, enum ab_fact fact, const char *side, double times) {

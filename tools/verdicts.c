@@ -98,6 +98,8 @@ static ab_status judge_pair(struct ab_judgement *j, const struct ab_side_result 
                             .partial = pair == AB_PAIR_MIXED,
                             .retyped = pair == AB_PAIR_MIXED,
                             .expected = *expected,
+                            .calibration = j->golden && !j->stale ? j->golden->calibration : NULL,
+                            .calibrated = j->request.require_calibration,
                             .values = values,
                             .values_ctx = &sides,
                             .bounds = own && own->oracle && own->truth ? ab_own_bounds : NULL,

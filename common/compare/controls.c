@@ -112,7 +112,7 @@ struct ab_bound ab_trial_bound(const struct ab_trial *t, const struct ab_identit
   struct ab_trial *ctx = (struct ab_trial *)(uintptr_t)t;
   bool metric = ab_recording_metric(t->data->b, id->step, id->tensor) != NULL;
   trial_bounds(ctx, id, &given, &own);
-  return ab_tier_bound(t->data->c->pair, metric ? AB_Q_METRIC : ab_quantity_of(id), given, own);
+  return ab_comparison_bound(t->data->c, id, metric ? AB_Q_METRIC : ab_quantity_of(id), given, own);
 }
 
 static bool takes_part(const struct ab_comparison *c, enum ab_quantity quantity) {

@@ -25,6 +25,7 @@ void ab_golden_free(struct ab_golden *golden) {
   if (!golden) return;
   ab_pairs_free(golden->config, golden->configs);
   ab_pairs_free(golden->provenance, golden->provenances);
+  ab_calibration_free(golden->calibration);
   ab_golden_free_changelog(golden);
   void *blocks[] = {golden->config_digest, golden->numerics,   golden->metric, golden->metric_order,
                     golden->leaf,          golden->leaf_order};

@@ -8,6 +8,7 @@
  */
 #pragma once
 
+#include "calibration.h"
 #include "verdict.h"
 
 #define AB_GOLDEN_SCHEMA "abpipe-golden/1"
@@ -60,6 +61,7 @@ struct ab_golden {
   double bound;                /* relative L2 that it carries for bounded comparison, negative if none */
   struct ab_golden_change *changelog; /* one entry per acceptance, the newest last */
   size_t changes;
+  struct ab_calibration *calibration; /* owned; NULL: never calibrated */
 };
 
 /* XXH3-128 over "key=value\n" in key order, 32 hex digits. AB_EMISMATCH for a repeated key. What does not change

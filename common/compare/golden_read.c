@@ -245,6 +245,15 @@ static ab_status get_leaves(struct ab_golden *g, const struct ab_json *root) {
   return AB_OK;
 }
 
+/* Of this config, or of none. */
+static ab_status get_calibration(struct ab_golden *g, const struct ab_json *root) {
+  const struct ab_json *object = ab_json_find(root, "calibration");
+  if (!object) return AB_OK;
+  AB_TRY(ab_calibration_get(&g->calibration, object));
+  if (strcmp(g->calibration->config_digest, g->config_digest) == 0) return AB_OK;
+  return ab_json_fail(ab_json_find(object, "config_digest"), "is of another config: bounds are never borrowed");
+}
+
 static ab_status get_bound(struct ab_golden *g, const struct ab_json *root) {
   const struct ab_json *bound;
   const char *text;
@@ -283,7 +292,8 @@ static ab_status check_schema(const struct ab_json *root) {
 
 static ab_status fill(struct ab_golden *g, const struct ab_json *root) {
   static const char *const keys[] = {"schema", "config_digest", "config",  "provenance", "numerics", "seed",
-                                     "bound",  "metrics",       "leaves",  "changelog",  "?selection", NULL};
+                                     "bound",  "metrics",       "leaves",  "changelog",  "?selection",
+                                     "?calibration", NULL};
   const char *numerics;
   if (ab_json_type(root) != AB_JSON_OBJECT) return ab_json_fail(root, "is not an object");
   AB_TRY(check_schema(root));
@@ -299,6 +309,7 @@ static ab_status fill(struct ab_golden *g, const struct ab_json *root) {
   AB_TRY(get_selection(g, root));
   AB_TRY(get_metrics(g, root));
   AB_TRY(get_leaves(g, root));
+  AB_TRY(get_calibration(g, root));
   AB_TRY(ab_golden_get_changelog(g, root));
   return AB_OK;
 }

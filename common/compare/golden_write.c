@@ -102,6 +102,7 @@ void ab_golden_put(struct ab_json_writer *w, const char *key, const struct ab_go
   put_pairs(w, "config", g->config, g->configs);
   put_pairs(w, "provenance", g->provenance, g->provenances);
   put_content(w, g);
+  if (g->calibration) ab_calibration_put(w, g->calibration);
   ab_golden_put_changelog(w, g);
   ab_json_put_end(w);
 }

@@ -54,6 +54,7 @@ const char *ab_rule_name(enum ab_rule rule) {
       [AB_RULE_FIXED] = "float64 against float64",
       [AB_RULE_GIVEN] = "given by the reference",
       [AB_RULE_UNCALIBRATED] = "4 x the f32 oracle's own distance to f64 on this run (uncalibrated)",
+      [AB_RULE_CALIBRATED] = "calibrated for this config",
       [AB_RULE_FLOOR] = "floor 1e-6 (uncalibrated)"};
   return names[rule];
 }

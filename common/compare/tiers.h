@@ -20,6 +20,7 @@ enum ab_rule {
   AB_RULE_FIXED,        /* 1e-13, float64 against float64 */
   AB_RULE_GIVEN,        /* the reference carries its own bound */
   AB_RULE_UNCALIBRATED, /* 4 x the f32 oracle's own distance to f64 on this run */
+  AB_RULE_CALIBRATED,   /* measured for this config, or the analytic ceiling where that is smaller (calibration.h) */
   AB_RULE_FLOOR         /* 1e-6: that distance is smaller, or unknown */
 };
 

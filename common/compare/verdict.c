@@ -85,11 +85,19 @@ static void tally(struct ab_verdict *v, const struct ab_finding *f) {
   if (f->fails && (v->failing == 1 || f->order < v->first.order)) v->first = *f;
 }
 
+struct ab_bound ab_comparison_bound(const struct ab_comparison *c, const struct ab_identity *id,
+                                    enum ab_quantity quantity, double given, double own) {
+  bool bounded = c->pair == AB_PAIR_MIXED && quantity != AB_Q_INPUT && quantity != AB_Q_STATE && !(given >= 0);
+  double calibrated = c->calibration && bounded ? ab_calibration_bound(c->calibration, id, quantity) : -1;
+  if (calibrated >= 0) return (struct ab_bound){AB_TIER_BOUNDED, AB_RULE_CALIBRATED, calibrated};
+  return ab_tier_bound(c->pair, quantity, given, own);
+}
+
 static struct ab_bound bound_of(const struct ab_comparison *c, const struct ab_identity *id,
                                 enum ab_quantity quantity) {
   double given = -1, own = -1;
   if (c->bounds) c->bounds(c->bounds_ctx, id, &given, &own);
-  return ab_tier_bound(c->pair, quantity, given, own);
+  return ab_comparison_bound(c, id, quantity, given, own);
 }
 
 static size_t apart(uint64_t a, uint64_t b) { return (size_t)(a > b ? a - b : b - a); }

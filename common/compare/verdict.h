@@ -7,6 +7,7 @@
  */
 #pragma once
 
+#include "calibration.h"
 #include "exitcode.h"
 #include "metrics.h"
 #include "recording.h"
@@ -36,6 +37,7 @@ struct ab_comparison {
   unsigned quantities; /* bit i: quantity i takes part; AB_Q_ALL */
   bool partial;        /* b holds a selection: what only a has is ignored and counted, not a difference of structure */
   bool retyped;        /* f32 against f64: a different float dtype is no difference of structure */
+  const struct ab_calibration *calibration; /* of this config, for float32 against float64; NULL: none */
   bool calibrated;     /* an uncalibrated bound makes the outcome 5 */
   struct ab_expected expected;
   ab_values_fn values; /* NULL: no values */
@@ -112,6 +114,10 @@ struct ab_verdict {
   size_t groups, groups_left_out;
 };
 enum { AB_GROUPS_MAX = 32 };
+
+/* The bound of one identity: given goes before a calibration, which goes before own. */
+struct ab_bound ab_comparison_bound(const struct ab_comparison *c, const struct ab_identity *id,
+                                    enum ab_quantity quantity, double given, double own);
 
 /* Fails only on memory, on a callback's failure, and on a recording that is not complete (AB_ECOMM). Every outcome,
  * equal or not, is AB_OK and in out->exit: 5 when structure or counts differ, or nothing was compared; else 1; else

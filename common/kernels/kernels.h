@@ -171,6 +171,10 @@ ab_status ab_kernels_self_test(const struct ab_kernels *kernels);
 /* OPENBLAS_CORETYPE that suits this CPU, by CPUID ("SKYLAKEX", "HASWELL", ...), or NULL to leave the choice to
  * OpenBLAS. Calls no BLAS. */
 const char *ab_blas_core_wanted(void);
+/* Names for OPENBLAS_CORETYPE that this CPU can run, by CPUID, best first; a request may still kill the process. Their
+ * number. Calls no BLAS. */
+enum { AB_BLAS_CORES_MAX = 8 };
+size_t ab_blas_cores(const char *out[AB_BLAS_CORES_MAX]);
 /* What OpenBLAS runs: core name and configuration. Borrowed. */
 const char *ab_blas_core_running(void);
 /* Sets FTZ and DAZ off and round-to-nearest on this thread, and reads them back: AB_EMISMATCH if that failed. */

@@ -1,0 +1,163 @@
+#include "calibration.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "mem.h"
+#include "sides.h"
+
+static struct ab_calibration *small(void) {
+  struct ab_calibration *c;
+  ck_ok(ab_mem_new(&c, 1, sizeof *c));
+  char **texts[] = {&c->config_digest, &c->created, &c->commit, &c->numerics, &c->cores, &c->dropped};
+  for (size_t i = 0; i < 6; i++) ck_ok(ab_mem_string(texts[i], "x"));
+  c->runs = AB_CALIBRATION_RUNS;
+  c->seed = 1;
+  c->layers = 4;
+  c->reduction = 1024;
+  ck_ok(ab_calibration_add(c, "weight gradient mlp/wo/kernel", 1e-6));
+  ck_ok(ab_calibration_add(c, "weight gradient mlp/wo/kernel", 2e-6));
+  ck_ok(ab_calibration_add(c, "weight gradient mlp/wo/kernel", 1.5e-6));
+  ck_ok(ab_calibration_add(c, "metric loss", 0));
+  ab_calibration_conclude(c);
+  return c;
+}
+
+START_TEST(a_bound_is_the_largest_of_all_runs_times_the_factor) {
+  struct ab_calibration *c = small();
+  struct ab_identity leaf = identity(0, 0, "mlp/wo/kernel", AB_BACKWARD), loss = {.layer = -1, .tensor = "loss"};
+  struct ab_identity other = identity(0, 0, "mlp/wi/kernel", AB_BACKWARD);
+  ck_assert_uint_eq(c->kinds, 2);
+  ck_assert_double_eq(ab_calibration_bound(c, &leaf, AB_Q_WEIGHT_GRADIENT), AB_CALIBRATION_FACTOR * 2e-6);
+  ck_assert_double_eq(ab_calibration_bound(c, &loss, AB_Q_METRIC), AB_CALIBRATION_LEAST_METRIC);
+  ck_assert_double_lt(ab_calibration_bound(c, &other, AB_Q_WEIGHT_GRADIENT), 0);
+  ab_calibration_free(c);
+}
+END_TEST
+
+START_TEST(fifty_nine_runs_are_the_least_for_95_percent) {
+  struct ab_calibration c = {.runs = AB_CALIBRATION_RUNS, .kinds = 6};
+  ck_assert_double_ge(ab_calibration_confidence(&c), 0.95);
+  ck_assert_double_eq_tol(ab_calibration_false_alarm(&c), 0.1, 1e-12);
+  c.runs--;
+  ck_assert_double_lt(ab_calibration_confidence(&c), 0.95);
+}
+END_TEST
+
+START_TEST(the_ceiling_falls_towards_the_end_and_governs_where_it_is_smaller) {
+  struct ab_calibration *c = small();
+  struct ab_identity first = identity(0, 0, "mlp/wo/kernel", AB_BACKWARD), last = identity(0, 3, "mlp/wo/kernel",
+                                                                                       AB_BACKWARD);
+  struct ab_identity head = identity(0, -1, "decoder/logits_dense/kernel", AB_BACKWARD);
+  double plain = AB_CEILING_K * AB_CEILING_EPS * 32;
+  ck_assert_double_eq_tol(ab_calibration_ceiling(c, &head, AB_Q_WEIGHT_GRADIENT), plain, 1e-18);
+  ck_assert_double_eq_tol(ab_calibration_ceiling(c, &last, AB_Q_WEIGHT_GRADIENT), plain * AB_CEILING_C, 1e-18);
+  ck_assert_double_eq_tol(ab_calibration_ceiling(c, &first, AB_Q_WEIGHT_GRADIENT), plain * pow(AB_CEILING_C, 4), 1e-18);
+  ck_ok(ab_calibration_add(c, "weight gradient mlp/wo/kernel", 1));
+  ab_calibration_conclude(c);
+  ck_assert_double_eq_tol(ab_calibration_bound(c, &last, AB_Q_WEIGHT_GRADIENT), plain * AB_CEILING_C, 1e-18);
+  ab_calibration_free(c);
+}
+END_TEST
+
+static char *text_of(const struct ab_calibration *c) {
+  struct ab_json_writer *w;
+  const char *text;
+  char *copy;
+  size_t size;
+  ck_ok(ab_json_writer_new(&w));
+  ab_json_put_object(w, NULL, false);
+  ab_calibration_put(w, c);
+  ab_json_put_end(w);
+  ck_ok(ab_json_writer_finish(&text, &size, w));
+  ck_ok(ab_mem_string(&copy, text));
+  ab_json_writer_free(w);
+  return copy;
+}
+
+static ab_status read_back(struct ab_calibration **out, const char *text) {
+  struct ab_json *root;
+  ck_ok(ab_json_parse(&root, text, strlen(text), "golden", NULL));
+  ab_status status = ab_calibration_get(out, ab_json_find(root, "calibration"));
+  ab_json_free(root);
+  return status;
+}
+
+START_TEST(what_is_written_is_read_back) {
+  struct ab_calibration *c = small(), *again;
+  char *text = text_of(c), *second;
+  ck_ok(read_back(&again, text));
+  second = text_of(again);
+  ck_assert_str_eq(text, second);
+  ab_mem_free(text);
+  ab_mem_free(second);
+  ab_calibration_free(c);
+  ab_calibration_free(again);
+}
+END_TEST
+
+START_TEST(what_was_edited_is_refused) {
+  static const char *const edits[][2] = {{"\"version\": 1", "\"version\": 2"},
+                                         {"\"largest\": 2e-06", "\"largest\": 3e-06"},
+                                         {"\"kind\": \"metric loss\"", "\"kind\": \"weight gradient mlp/wo/kernel\""},
+                                         {"\"runs\": 59", "\"runs\": 0"}};
+  struct ab_calibration *c = small(), *again;
+  char *text = text_of(c);
+  for (size_t i = 0; i < sizeof edits / sizeof *edits; i++) {
+    char bad[4096];
+    const char *at = strstr(text, edits[i][0]);
+    ck_assert_msg(at != NULL, "no %s in %s", edits[i][0], text);
+    snprintf(bad, sizeof bad, "%.*s%s%s", (int)(at - text), text, edits[i][1], at + strlen(edits[i][0]));
+    ck_assert_int_eq(read_back(&again, bad), AB_EFORMAT);
+  }
+  ab_mem_free(text);
+  ab_calibration_free(c);
+}
+END_TEST
+
+START_TEST(a_calibrated_bound_judges_float32_against_float64_only) {
+  struct ab_calibration *c = small();
+  struct side a = side_values("linen"), b = side_values("sequential64");
+  struct both both;
+  struct ab_verdict v;
+  side_leaf(&a, 0, 1, 0)[3] *= 1 + 6e-6f;
+  side_run(&a, false, false);
+  side_run(&b, false, false);
+  struct ab_comparison comparison = comparison_of(&both, &a, &b);
+  comparison.pair = AB_PAIR_MIXED;
+  comparison.calibration = c;
+  comparison.calibrated = true;
+  ck_ok(ab_verdict(&v, &comparison));
+  ck_assert_int_eq(v.worst.bound.rule, AB_RULE_CALIBRATED);
+  ck_assert_double_eq(v.worst.bound.limit, 4e-6);
+  ck_assert(!v.uncalibrated);
+  ck_assert_int_eq(v.exit, AB_EXIT_EQUAL);
+  comparison.calibration = NULL;
+  ck_ok(ab_verdict(&v, &comparison));
+  ck_assert(v.uncalibrated);
+  ck_assert_int_eq(v.exit, AB_EXIT_INCOMPARABLE);
+  comparison.pair = AB_PAIR_SAME;
+  comparison.calibration = c;
+  ck_ok(ab_verdict(&v, &comparison));
+  ck_assert_int_eq(v.worst.bound.rule, AB_RULE_BITWISE);
+  ck_assert_int_eq(v.exit, AB_EXIT_DIFFERENT);
+  side_free(&a);
+  side_free(&b);
+  ab_calibration_free(c);
+}
+END_TEST
+
+static Suite *suite(void) {
+  Suite *s = suite_create("calibration");
+  TCase *c = tcase_create("calibration");
+  tcase_add_test(c, a_bound_is_the_largest_of_all_runs_times_the_factor);
+  tcase_add_test(c, fifty_nine_runs_are_the_least_for_95_percent);
+  tcase_add_test(c, the_ceiling_falls_towards_the_end_and_governs_where_it_is_smaller);
+  tcase_add_test(c, what_is_written_is_read_back);
+  tcase_add_test(c, what_was_edited_is_refused);
+  tcase_add_test(c, a_calibrated_bound_judges_float32_against_float64_only);
+  suite_add_tcase(s, c);
+  return s;
+}
+
+int main(void) { return ab_run_suite(suite()); }

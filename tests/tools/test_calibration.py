@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+"""ab_golden calibrate, and comparisons that its bounds judge."""
+import json
+import shutil
+
+from e2e import EQUAL, GOLDEN, INCOMPARABLE, ROOT, SMALL, USAGE, case, check, expect, folder, main
+
+CASE = 'circ_storage'
+NO_CI = {'CI': ''}
+
+
+def copy():
+    """A copy of a golden case that has no calibration."""
+    target = folder('golden') / CASE
+    shutil.copytree(ROOT / 'golden' / CASE, target)
+    path = target / 'golden.json'
+    golden = json.loads(path.read_text())
+    if golden.pop('calibration', None):
+        path.write_text(json.dumps(golden, indent=2))
+    return target
+
+
+def calibrated(runs=4, seed=5):
+    target = copy()
+    r = expect(EQUAL, 'calibrate', target, '--runs', runs, '--seed', seed, tool='ab_golden', environment=NO_CI,
+               says=['calibrated ', f'{runs} runs, seed {seed}', 'cores: '])
+    return target, json.loads((target / 'golden.json').read_text())['calibration'], r
+
+
+def rules(report):
+    return {c['worst']['bound']['rule'] for c in report['comparisons'] if c['pair'] == 'float32 against float64'}
+
+
+@case
+def what_was_measured_judges_and_can_be_required():
+    target, record, _ = calibrated()
+    check(record['runs'] == 4 and record['seed'] == 5 and record['cores'], str(record)[:300])
+    check(all(b['bound'] >= 2 * b['largest'] > -1 for b in record['bounds']), str(record['bounds']))
+    r = expect(EQUAL, target, '--require-calibration', '--json', '-')
+    check(rules(json.loads(r.out)) == {'calibrated for this config'}, str(rules(json.loads(r.out))))
+
+
+@case
+def equal_seeds_measure_the_same():
+    first, second, other = calibrated()[1], calibrated()[1], calibrated(seed=6)[1]
+    check(first['bounds'] == second['bounds'], 'two calibrations with one seed differ')
+    check(first['bounds'] != other['bounds'], 'the seed changes nothing')
+
+
+@case
+def without_calibration_the_requirement_is_not_met():
+    r = expect(INCOMPARABLE, SMALL, '--require-calibration', '--json', '-')
+    report = json.loads(r.out)
+    check(report['cause'] == 'uncalibrated', report['cause'])
+    check(any('uncalibrated' in rule for rule in rules(report)), str(rules(report)))
+    expect(INCOMPARABLE, copy(), '--require-calibration')
+
+
+@case
+def bounds_are_not_borrowed():
+    target, _, _ = calibrated()
+    path = target / 'golden.json'
+    golden = json.loads(path.read_text())
+    golden['calibration']['config_digest'] = '0' * 32
+    path.write_text(json.dumps(golden, indent=2))
+    expect(GOLDEN, target, says=['is of another config'])
+
+
+@case
+def what_cannot_be_calibrated():
+    expect(USAGE, 'calibrate', copy(), tool='ab_golden', environment={'CI': 'true'})
+    target = copy()
+    (target / 'golden.json').unlink()
+    expect(GOLDEN, 'calibrate', target, tool='ab_golden', environment=NO_CI)
+
+
+main()
