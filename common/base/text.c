@@ -39,11 +39,19 @@ size_t ab_utf8_length(const char *text, size_t left) {
   return overlong || surrogate || above ? 0 : length;
 }
 
+/* U+200E, U+200F, U+2028 to U+202E, U+2066 to U+2069, U+FFFE, U+FFFF; all have three bytes. */
+static bool steers(const unsigned char *p) {
+  if (p[0] == 0xef) return p[1] == 0xbf && p[2] >= 0xbe;
+  if (p[0] != 0xe2) return false;
+  if (p[1] == 0x80) return p[2] == 0x8e || p[2] == 0x8f || (p[2] >= 0xa8 && p[2] <= 0xae);
+  return p[1] == 0x81 && p[2] >= 0xa6 && p[2] <= 0xa9;
+}
+
 /* Length of the valid UTF-8 sequence of a printable character at p, 0 if there is none. */
 static size_t printable(const unsigned char *p) {
   size_t length = ab_utf8_length((const char *)p, strnlen((const char *)p, 4));
   bool control = p[0] < 0x20 || p[0] == 0x7f || (p[0] == 0xc2 && p[1] < 0xa0);
-  return control ? 0 : length;
+  return control || (length == 3 && steers(p)) ? 0 : length;
 }
 
 void ab_text_escape(char *out, size_t size, const char *text) {

@@ -6,11 +6,12 @@
 
 /* Levenshtein distance of two names; only the first 63 bytes of each count. For "the nearest known name is". */
 size_t ab_edit_distance(const char *a, const char *b);
-/* Copies text into out with control bytes and invalid UTF-8 shown as \xNN, so that names from data cannot steer a
- * terminal; cut to size. */
+/* Copies text into out with control bytes, invalid UTF-8, line separators, characters that turn the direction of a line
+ * and U+FFFE, U+FFFF shown as \xNN, so that names from data cannot steer a terminal; cut to size. Words that go into
+ * documents pass page.h. */
 void ab_text_escape(char *out, size_t size, const char *text);
 /* Bytes of the UTF-8 character at text, of which `left` are there; 0 if it is none (overlong, surrogate, above
  * U+10FFFF, cut). */
 size_t ab_utf8_length(const char *text, size_t left);
-/* Whether all of it is valid UTF-8 without control characters: what ab_text_escape would leave alone. */
+/* Whether all of it is valid UTF-8 without such characters: what ab_text_escape would leave alone. */
 bool ab_text_is_printable(const char *text);

@@ -5,51 +5,19 @@
 
 #include "mem.h"
 #include "number.h"
+#include "page.h"
 #include "report_parts.h"
-#include "text.h"
 
-enum { SHOWN_GROUPS = 5, SHOWN_NOTES = 8, LINE = 2048 };
+enum { SHOWN_GROUPS = 5, SHOWN_NOTES = 8 };
 
-/* A growing text; the first failure is kept. */
-struct lines {
-  char *text;
-  size_t used, room;
-  ab_status failed;
-};
-
-static void put(struct lines *l, const char *text) {
-  size_t length = strlen(text);
-  if (l->failed != AB_OK) return;
-  if (l->used + length + 1 > l->room) {
-    size_t room = 2 * l->room + length + LINE;
-    l->failed = ab_mem_resize(&l->text, room, 1);
-    if (l->failed != AB_OK) return;
-    l->room = room;
-  }
-  memcpy(l->text + l->used, text, length + 1);
-  l->used += length;
-}
+static void put(struct ab_page *l, const char *text) { ab_page_put(l, text); }
 
 /* printf whose result is escaped: everything from outside passes here. */
-__attribute__((format(printf, 2, 3))) static void say(struct lines *l, const char *format, ...) {
-  char raw[LINE], shown[2 * LINE];
+__attribute__((format(printf, 2, 3))) static void say(struct ab_page *l, const char *format, ...) {
   va_list args;
   va_start(args, format);
-  vsnprintf(raw, sizeof raw, format, args);
+  ab_page_vsay(l, AB_ESCAPE_TERMINAL, format, args);
   va_end(args);
-  ab_text_escape(shown, sizeof shown, raw);
-  put(l, shown);
-}
-
-/* A text of any length, escaped. */
-static void put_escaped(struct lines *l, const char *text) {
-  char *shown;
-  if (l->failed != AB_OK) return;
-  l->failed = ab_mem_new(&shown, 4 * strlen(text) + 5, 1);
-  if (l->failed != AB_OK) return;
-  ab_text_escape(shown, 4 * strlen(text) + 5, text);
-  put(l, shown);
-  ab_mem_free(shown);
 }
 
 static const char *text_or(const char *text, const char *otherwise) { return text ? text : otherwise; }
@@ -65,7 +33,7 @@ static const char *headline(enum ab_exit exit) {
   return words[exit];
 }
 
-static void line_verdict(struct lines *l, const struct ab_report *r) {
+static void line_verdict(struct ab_page *l, const struct ab_report *r) {
   enum ab_exit exit = ab_report_exit(r);
   const struct ab_verdict *v = r->verdicts ? r->verdict[0] : NULL;
   say(l, "%s: ", headline(exit));
@@ -78,7 +46,7 @@ static void line_verdict(struct lines *l, const struct ab_report *r) {
   put(l, "\n");
 }
 
-static void lines_failures(struct lines *l, const struct ab_report *r) {
+static void lines_failures(struct ab_page *l, const struct ab_report *r) {
   for (size_t i = 0; i < r->failures; i++) {
     say(l, "failed: side %s: %s; last observation: %s", r->failure[i].side, r->failure[i].reason,
         text_or(r->failure[i].last, "nothing"));
@@ -90,7 +58,7 @@ static void lines_failures(struct lines *l, const struct ab_report *r) {
 }
 
 /* Why the cause is what it is, one line for each relation. */
-static void lines_reasons(struct lines *l, const struct ab_report *r) {
+static void lines_reasons(struct ab_page *l, const struct ab_report *r) {
   for (int f = 0; r->facts && f < AB_FACTS; f++) {
     if (!ab_fact_telling(r->facts, (enum ab_fact)f)) continue;
     say(l, "reason: %s", r->facts->reason[f]);
@@ -98,7 +66,7 @@ static void lines_reasons(struct lines *l, const struct ab_report *r) {
   }
 }
 
-static void put_shapes(struct lines *l, const struct ab_group *g) {
+static void put_shapes(struct ab_page *l, const struct ab_group *g) {
   char a[160], b[160];
   ab_shape_print(a, sizeof a, &g->shape_a);
   ab_shape_print(b, sizeof b, &g->shape_b);
@@ -107,7 +75,7 @@ static void put_shapes(struct lines *l, const struct ab_group *g) {
     say(l, ", %s instead of %s", ab_dtype_name(g->dtype_a), ab_dtype_name(g->dtype_b));
 }
 
-static void lines_structure(struct lines *l, const struct ab_verdict *v) {
+static void lines_structure(struct ab_page *l, const struct ab_verdict *v) {
   size_t shown = v->groups < SHOWN_GROUPS ? v->groups : SHOWN_GROUPS;
   for (size_t i = 0; i < shown; i++) {
     say(l, "structure: %s in %s: %s (%zu)", ab_change_name(v->group[i].change), v->name_a, v->group[i].pattern,
@@ -120,14 +88,14 @@ static void lines_structure(struct lines *l, const struct ab_verdict *v) {
   if (left) put(l, "\n");
 }
 
-static void put_tally(struct lines *l, const char *what, const struct ab_tally *t) {
+static void put_tally(struct ab_page *l, const char *what, const struct ab_tally *t) {
   if (t->expected == AB_UNCOUNTED)
     say(l, "%zu %s", t->compared, what);
   else
     say(l, "%zu of %zu %s", t->compared, t->expected, what);
 }
 
-static void line_compared(struct lines *l, const struct ab_verdict *v) {
+static void line_compared(struct ab_page *l, const struct ab_verdict *v) {
   put(l, "compared: ");
   put_tally(l, "tensors", &v->tensors);
   put(l, ", ");
@@ -143,12 +111,12 @@ static void line_compared(struct lines *l, const struct ab_verdict *v) {
   put(l, "\n");
 }
 
-static void line_numerics(struct lines *l, const struct ab_report *r) {
+static void line_numerics(struct ab_page *l, const struct ab_report *r) {
   say(l, "numerics: %s; dtype: %s", text_or(r->numerics, "unknown"), text_or(r->dtype, "unknown"));
   put(l, "\n");
 }
 
-static void put_other(struct lines *l, const struct ab_verdict *v) {
+static void put_other(struct ab_page *l, const struct ab_verdict *v) {
   say(l, "%s against %s: ", v->name_a, v->name_b);
   bool within = v->exit == AB_EXIT_EQUAL && v->differing;
   say(l, "%s (%zu tensors, %zu metrics", within ? "within bounds" : ab_exit_reason(v->exit), v->tensors.compared,
@@ -157,7 +125,7 @@ static void put_other(struct lines *l, const struct ab_verdict *v) {
   put(l, ")");
 }
 
-static void line_against(struct lines *l, const struct ab_report *r) {
+static void line_against(struct ab_page *l, const struct ab_report *r) {
   put(l, "also: ");
   for (size_t i = 1; i < r->verdicts; i++) {
     if (i > 1) put(l, "; ");
@@ -166,16 +134,16 @@ static void line_against(struct lines *l, const struct ab_report *r) {
   put(l, r->verdicts > 1 ? "\n" : "nothing else was asked for\n");
 }
 
-static void put_finding(struct lines *l, const struct ab_finding *f) {
+static void put_finding(struct ab_page *l, const struct ab_finding *f) {
   char text[AB_IDENTITY_TEXT];
   ab_identity_print(text, &f->id);
   if (f->metric)
     say(l, "step %d metric %s", f->id.step, f->id.tensor);
   else
-    put(l, text);
+    say(l, "%s", text);
 }
 
-static void lines_explained(struct lines *l, const struct ab_report *r) {
+static void lines_explained(struct ab_page *l, const struct ab_report *r) {
   for (size_t i = 0; r->explained && i < r->explained->lines; i++) {
     const struct ab_explained_line *e = &r->explained->line[i];
     struct ab_finding of = {.metric = e->metric, .id = e->of};
@@ -187,7 +155,7 @@ static void lines_explained(struct lines *l, const struct ab_report *r) {
 }
 
 /* "[1, 0, 7]" of a row-major index. */
-static void put_index(struct lines *l, const struct ab_shape *shape, size_t flat) {
+static void put_index(struct ab_page *l, const struct ab_shape *shape, size_t flat) {
   int64_t at[AB_MAX_RANK];
   for (int i = shape->rank; i-- > 0;) {
     at[i] = shape->dim[i] ? (int64_t)(flat % (size_t)shape->dim[i]) : 0;
@@ -198,7 +166,7 @@ static void put_index(struct lines *l, const struct ab_shape *shape, size_t flat
   put(l, "]");
 }
 
-static void line_worst(struct lines *l, const struct ab_verdict *v) {
+static void line_worst(struct ab_page *l, const struct ab_verdict *v) {
   const struct ab_finding *f = &v->worst;
   put(l, "worst: ");
   if (!v->any_difference) {
@@ -213,7 +181,7 @@ static void line_worst(struct lines *l, const struct ab_verdict *v) {
   put(l, ")\n");
 }
 
-static void line_values(struct lines *l, const struct ab_verdict *v) {
+static void line_values(struct ab_page *l, const struct ab_verdict *v) {
   const struct ab_finding *f = &v->worst;
   const struct ab_value_pair *p = &f->difference.worst;
   char a[64], b[64];
@@ -235,7 +203,7 @@ static const char *certainty(const struct ab_finding *f) {
   return f->evidence == AB_EVIDENCE_DIGEST && f->differs ? " or more" : "";
 }
 
-static void line_bound(struct lines *l, const struct ab_verdict *v) {
+static void line_bound(struct ab_page *l, const struct ab_verdict *v) {
   const struct ab_finding *f = &v->worst;
   char limit[AB_NUMBER_MAX], distance[AB_NUMBER_MAX];
   ab_number_print(limit, f->bound.limit);
@@ -256,7 +224,7 @@ static void line_bound(struct lines *l, const struct ab_verdict *v) {
 }
 
 /* Which of both is nearer to float64. */
-static void line_distance(struct lines *l, const struct ab_report *r) {
+static void line_distance(struct ab_page *l, const struct ab_report *r) {
   const struct ab_distance *d = r->distance;
   char a[24], b[24], where[AB_IDENTITY_TEXT];
   if (!d || !d->known || !r->verdicts) return;
@@ -266,11 +234,11 @@ static void line_distance(struct lines *l, const struct ab_report *r) {
   say(l, "distance to truth: %s %s, %s %s (x the float32 oracle's own; ", r->verdict[0]->name_a, a,
       r->verdict[0]->name_b, b);
   if (d->metric) say(l, "step %d metric %s", d->worst.step, d->worst.tensor);
-  else put(l, where);
+  else say(l, "%s", where);
   put(l, ")\n");
 }
 
-static void line_slope(struct lines *l, const struct ab_report *r) {
+static void line_slope(struct ab_page *l, const struct ab_report *r) {
   const struct ab_slope *s = r->slope;
   if (!s || !s->known || !r->verdicts) return;
   say(l, "slope of the float64 loss: %.9g; %s %.9g (off by %.1e), %s %.9g (off by %.1e); step %d, tolerance %g",
@@ -279,13 +247,13 @@ static void line_slope(struct lines *l, const struct ab_report *r) {
   put(l, "\n");
 }
 
-static void put_place(struct lines *l, const struct ab_where *at) {
+static void put_place(struct ab_page *l, const struct ab_where *at) {
   if (at->iteration >= 0) say(l, " iteration %d", at->iteration);
   if (at->stage >= 0) say(l, " stage %d", at->stage);
   if (at->repeat >= 0) say(l, " repeat %d", at->repeat);
 }
 
-static void line_first(struct lines *l, const struct ab_verdict *v) {
+static void line_first(struct ab_page *l, const struct ab_verdict *v) {
   put(l, "first divergence: ");
   if (!v->failing) {
     put(l, "none");
@@ -298,7 +266,7 @@ static void line_first(struct lines *l, const struct ab_verdict *v) {
   put(l, "\n");
 }
 
-static void lines_shown(struct lines *l, const struct ab_report *r) {
+static void lines_shown(struct ab_page *l, const struct ab_report *r) {
   const struct ab_verdict *shown = ab_report_shown(r);
   if (!shown) return;
   line_worst(l, shown);
@@ -307,7 +275,7 @@ static void lines_shown(struct lines *l, const struct ab_report *r) {
   line_first(l, shown);
 }
 
-static void lines_teeth(struct lines *l, const struct ab_report *r) {
+static void lines_teeth(struct ab_page *l, const struct ab_report *r) {
   char *text;
   if (!r->teeth || l->failed != AB_OK) return;
   l->failed = ab_teeth_text(&text, r->teeth, r->verbose);
@@ -316,7 +284,7 @@ static void lines_teeth(struct lines *l, const struct ab_report *r) {
   ab_mem_free(text);
 }
 
-static void lines_notes(struct lines *l, const struct ab_report *r) {
+static void lines_notes(struct ab_page *l, const struct ab_report *r) {
   for (size_t i = 0; i < r->notes && i < SHOWN_NOTES; i++) {
     say(l, "note: %s", r->note[i]);
     put(l, "\n");
@@ -326,7 +294,7 @@ static void lines_notes(struct lines *l, const struct ab_report *r) {
 }
 
 ab_status ab_report_text(char **out, const struct ab_report *report) {
-  struct lines l = {0};
+  struct ab_page l = {0};
   enum ab_exit exit = ab_report_exit(report);
   line_verdict(&l, report);
   lines_failures(&l, report);
@@ -342,12 +310,10 @@ ab_status ab_report_text(char **out, const struct ab_report *report) {
   lines_teeth(&l, report);
   lines_notes(&l, report);
   put(&l, "reproduce: ");
-  put_escaped(&l, text_or(report->command, "unknown"));
+  say(&l, "%s", text_or(report->command, "unknown"));
   put(&l, "\n");
   say(&l, "exit: %d (%s)", (int)exit, ab_exit_reason(exit));
   put(&l, "\n");
-  if (l.failed != AB_OK) ab_mem_free(l.text);
-  AB_TRY(l.failed);
-  *out = l.text;
+  AB_TRY(ab_page_take(out, &l));
   return AB_OK;
 }

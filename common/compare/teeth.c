@@ -4,10 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "mem.h"
-#include "text.h"
+#include "page.h"
 
-enum { SHOWN = 8, LINE = 1024 };
+enum { SHOWN = 8 };
 
 void ab_teeth_unobserved(struct ab_teeth *teeth, const char *name, const char *format, ...) {
   va_list args;
@@ -22,38 +21,17 @@ void ab_teeth_unobserved(struct ab_teeth *teeth, const char *name, const char *f
   va_end(args);
 }
 
-/* A text that grows; the first failure is kept. */
-struct text {
-  char *bytes;
-  size_t used, room;
-  ab_status failed;
-};
-
-__attribute__((format(printf, 2, 3))) static void say(struct text *t, const char *format, ...) {
-  char raw[LINE], shown[4 * LINE];
+__attribute__((format(printf, 2, 3))) static void say(struct ab_page *t, const char *format, ...) {
   va_list args;
   va_start(args, format);
-  vsnprintf(raw, sizeof raw, format, args);
+  ab_page_vsay(t, AB_ESCAPE_TERMINAL, format, args);
   va_end(args);
-  ab_text_escape(shown, sizeof shown, raw);
-  size_t length = strlen(shown);
-  if (t->failed == AB_OK && t->used + length + 2 > t->room) {
-    size_t room = 2 * t->room + length + 2;
-    t->failed = ab_mem_resize(&t->bytes, room, 1);
-    if (t->failed == AB_OK) t->room = room;
-  }
-  if (t->failed != AB_OK) return;
-  memcpy(t->bytes + t->used, shown, length + 1);
-  t->used += length;
 }
 
-static void end_line(struct text *t) {
-  say(t, "%s", "");
-  if (t->failed == AB_OK) memcpy(t->bytes + t->used++, "\n", 2);
-}
+static void end_line(struct ab_page *t) { ab_page_put(t, "\n"); }
 
 /* "controls: 21 of 21 caught (n/a: swapped stages: one stage)" */
-static void line_controls(struct text *t, const struct ab_controls *c) {
+static void line_controls(struct ab_page *t, const struct ab_controls *c) {
   size_t caught = ab_controls_count(c, AB_CONTROL_CAUGHT), missed = ab_controls_count(c, AB_CONTROL_MISSED);
   const char *between = " (n/a: ";
   say(t, "controls: %zu of %zu caught", caught, caught + missed);
@@ -66,7 +44,7 @@ static void line_controls(struct text *t, const struct ab_controls *c) {
   end_line(t);
 }
 
-static void line_control(struct text *t, size_t i, const struct ab_control_result *r) {
+static void line_control(struct ab_page *t, size_t i, const struct ab_control_result *r) {
   say(t, "control: %s: %s", ab_control_name(i), ab_control_outcome_name(r->outcome));
   if (r->why[0]) say(t, ": %s", r->why);
   else say(t, ", exit %d of expected %d", (int)r->got, (int)r->expected);
@@ -75,7 +53,7 @@ static void line_control(struct text *t, size_t i, const struct ab_control_resul
   end_line(t);
 }
 
-static void line_unobserved(struct text *t, const struct ab_teeth *teeth, bool full) {
+static void line_unobserved(struct ab_page *t, const struct ab_teeth *teeth, bool full) {
   size_t shown = full || teeth->unobserveds < SHOWN ? teeth->unobserveds : SHOWN;
   say(t, "unobserved: %s", shown ? "" : "no input");
   for (size_t i = 0; i < shown; i++)
@@ -91,7 +69,7 @@ static size_t count_blind(const struct ab_teeth *teeth, bool built) {
   return count;
 }
 
-static void put_blind(struct text *t, const struct ab_teeth *teeth, bool built) {
+static void put_blind(struct ab_page *t, const struct ab_teeth *teeth, bool built) {
   const char *between = "";
   for (size_t i = 0; i < teeth->blinds; i++) {
     if (teeth->blind[i].built != built) continue;
@@ -100,7 +78,7 @@ static void put_blind(struct text *t, const struct ab_teeth *teeth, bool built) 
   }
 }
 
-static void line_blind(struct text *t, const struct ab_teeth *teeth) {
+static void line_blind(struct ab_page *t, const struct ab_teeth *teeth) {
   say(t, "blind to: ");
   if (count_blind(teeth, true)) put_blind(t, teeth, true);
   else say(t, "nothing that this build can run");
@@ -113,8 +91,7 @@ static void line_blind(struct text *t, const struct ab_teeth *teeth) {
 }
 
 ab_status ab_teeth_text(char **out, const struct ab_teeth *teeth, bool full) {
-  struct text t = {0};
-  say(&t, "%s", "");
+  struct ab_page t = {0};
   if (teeth->controlled) line_controls(&t, &teeth->controls);
   for (size_t i = 0; full && teeth->controlled && i < AB_CONTROLS; i++) line_control(&t, i, &teeth->controls.row[i]);
   if (teeth->looked) line_unobserved(&t, teeth, full);
@@ -124,9 +101,7 @@ ab_status ab_teeth_text(char **out, const struct ab_teeth *teeth, bool full) {
     say(&t, "blind: %s: %s; hides: %s", b->name, b->reason, b->hidden);
     end_line(&t);
   }
-  if (t.failed != AB_OK) ab_mem_free(t.bytes);
-  AB_TRY(t.failed);
-  *out = t.bytes;
+  AB_TRY(ab_page_take(out, &t));
   return AB_OK;
 }
 

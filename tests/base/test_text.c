@@ -11,6 +11,8 @@ START_TEST(names_from_data_cannot_steer_a_terminal) {
       {"a\x1b[2J", "a\\x1b[2J"},    {"\n\x7f", "\\x0a\\x7f"},
       {"\xc2\x9b", "\\xc2\\x9b"},   {"\xff", "\\xff"},
       {"\xc0\xaf", "\\xc0\\xaf"},   {"\xed\xa0\x80", "\\xed\\xa0\\x80"},
+      {"\xe2\x80\xae", "\\xe2\\x80\\xae"}, {"\xe2\x81\xa6", "\\xe2\\x81\\xa6"},
+      {"\xef\xbf\xbf", "\\xef\\xbf\\xbf"}, {"\xe2\x80\xa6", "\xe2\x80\xa6"},
       {"\xe2\x82", "\\xe2\\x82"},   {"\xf4\x90\x80\x80", "\\xf4\\x90\\x80\\x80"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
