@@ -1,3 +1,4 @@
+#include "blind.h"
 #include "judgement.h"
 
 /* Numbers of 1 where there is no pipeline. */
@@ -30,7 +31,18 @@ static void judge_controls(struct ab_judgement *j) {
   j->teeth->controlled = true;
 }
 
+static ab_status look(struct ab_judgement *j) {
+  const struct ab_recording *recording = j->side[AB_SIDE_A].recording;
+  struct ab_run_facts facts;
+  AB_TRY(ab_run_facts_of(&facts, &j->opened, recording));
+  if (j->request.teeth) AB_TRY(ab_judge_perturbed(j));
+  ab_unobserved_of(j->teeth, &facts, recording);
+  ab_blind_of(j->teeth, &facts);
+  j->teeth->looked = true;
+  return AB_OK;
+}
+
 ab_status ab_judge_teeth(struct ab_judgement *j) {
   judge_controls(j);
-  return AB_OK;
+  return green(j) ? look(j) : AB_OK;
 }

@@ -162,6 +162,30 @@ static ab_status keep_part(struct ab_doctor *d, struct ab_pass_inputs *inputs, i
   return AB_OK;
 }
 
+/* Tokens and labels become their neighbours, positions and segments move on by one, and what counts counts not. */
+static ab_status nudge(struct ab_doctor *d, struct ab_pass_inputs *inputs, int which) {
+  struct ab_batch *b = &inputs->batch;
+  const struct ab_config *c = d->opened->config;
+  bool train = inputs->given.count == 0;
+  const int32_t **of_batch[] = {&b->inputs,  &b->inputs_position,  &b->inputs_segmentation,
+                                &b->targets, &b->targets_position, &b->targets_segmentation};
+  const int32_t **of_given[] = {&inputs->given.positions, &inputs->given.segment_ids};
+  const int32_t **x = train ? of_batch[which] : of_given[which];
+  bool token = train && which % 3 == 0, counts = train && which == 5;
+  int64_t length = c->max_target_length;
+  size_t count = train ? (size_t)(b->rows * b->length) : inputs->given.count / (size_t)c->emb_dim;
+  int32_t *copy;
+  AB_TRY(take_copy(&copy, d, *x, count));
+  for (size_t i = 0; i < count; i++) {
+    int64_t p = (int64_t)i % length;
+    if (p != length / 4 && p != length / 2 && p != 3 * length / 4) continue;
+    int32_t next = copy[i] + 1;
+    copy[i] = counts ? copy[i] == 0 : token ? next % (int32_t)c->vocab_size : next;
+  }
+  *x = copy;
+  return AB_OK;
+}
+
 ab_status ab_doctor_inputs(struct ab_doctor *d, struct ab_pass_inputs *inputs, int pass) {
   const struct ab_what_if_pass *p = &d->plan->pass[pass];
   struct ab_batch *b = &inputs->batch;
@@ -182,6 +206,8 @@ ab_status ab_doctor_inputs(struct ab_doctor *d, struct ab_pass_inputs *inputs, i
     case AB_IF_LABELS_SHIFTED:
     case AB_IF_LABELS_INPUTS:
       return change_labels(d, b, p);
+    case AB_IF_NUDGED:
+      return p->x < 0 ? AB_OK : nudge(d, inputs, p->x);
     default:
       return AB_OK;
   }

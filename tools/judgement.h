@@ -106,6 +106,8 @@ ab_status ab_judgement_run_what_if(struct ab_judgement *j, const char *words);
 ab_status ab_judge_explain(struct ab_judgement *j);
 /* bite.c: runs the controls that a comparison which came out equal can serve. */
 ab_status ab_judge_controls(struct ab_judgement *j, const struct ab_comparison *c);
+/* unobserved.c, --teeth full: changes one input after the other and lists those that nothing depends on. */
+ab_status ab_judge_perturbed(struct ab_judgement *j);
 /* After the last verdict: what was not caught (exit 6), what is unobserved, what the run is blind to. */
 ab_status ab_judge_teeth(struct ab_judgement *j);
 /* verdicts.c: everything that is judged once the sides have run. */

@@ -67,6 +67,8 @@ static void table(struct ab_option out[OPTIONS], struct ab_request *r) {
        .flag = &r->check_slope},
       {.name = "require-calibration", .help = "refuse (exit 5) what only an uncalibrated bound lets pass",
        .flag = &r->require_calibration},
+      {.name = "teeth", .argument = "full", .help = "change each input too, and name those that nothing depends on",
+       .text = &r->teeth},
       {.name = "verbose", .help = "print every config value, and what it cannot do here", .flag = &r->verbose},
       {.name = "help", .help = "print this", .flag = &r->help},
       {.name = "version", .help = "print version, compiler and BLAS", .flag = &r->version},
@@ -119,6 +121,8 @@ static ab_status parse(struct ab_request *r, int argc, char **argv) {
   AB_TRY(ab_mem_new(&r->positional, (size_t)argc + 1, sizeof *r->positional));
   AB_TRY(ab_options_parse(&(struct ab_command_line){usage, options}, argc, argv, r->positional, &count));
   if (r->help || r->version || r->list_routes || r->list_defects) return AB_OK;
+  if (r->teeth && strcmp(r->teeth, "full") != 0)
+    return AB_FAIL(AB_ECONFIG, "--teeth is '%.80s'; expected full", r->teeth);
   if (r->suite) return check_suite(r, count);
   AB_TRY(sort_positional(r, count));
   if (!r->target) return AB_FAIL(AB_ECONFIG, "no CONFIG.yml or CASE_DIR was given; --help shows examples");

@@ -12,6 +12,7 @@ struct ab_request {
   size_t override_count;
   const char *a, *b, *a_bin, *b_bin, *a_rev, *b_rev, *source, *a_cmd, *b_cmd;
   const char *golden, *numerics, *json, *dump, *suite;
+  const char *teeth; /* "full": inputs are perturbed too; NULL: not */
   long steps, devices, timeout; /* 0: not given */
   bool allow_same, list_routes, list_defects, intended_oracle, check_slope, require_calibration, verbose, help, version;
   bool no_pending, require_pending; /* of a golden that a red comparison would have otherwise */

@@ -90,6 +90,16 @@ static void add_parts(struct ab_what_if_plan *plan, const struct ab_config *c, b
     add(plan, "missing-microbatch", AB_IF_WITHOUT, m, 0, "the loss leaves out microbatch %d", m);
 }
 
+const char *const ab_nudged_of_batch[] = {"inputs",  "inputs_position",  "inputs_segmentation",
+                                          "targets", "targets_position", "targets_segmentation", NULL};
+const char *const ab_nudged_of_activations[] = {"positions", "segment_ids", NULL};
+
+static void add_nudges(struct ab_what_if_plan *plan, bool train) {
+  const char *const *name = train ? ab_nudged_of_batch : ab_nudged_of_activations;
+  add(plan, "nudged", AB_IF_NUDGED, -1, 0, "nothing");
+  for (int i = 0; name[i]; i++) add(plan, "nudged", AB_IF_NUDGED, i, 0, "%s", name[i]);
+}
+
 ab_status ab_what_if_plan(struct ab_what_if_plan *out, const struct ab_case *c, const char *words) {
   char phase[16];
   *out = (struct ab_what_if_plan){0};
@@ -97,6 +107,10 @@ ab_status ab_what_if_plan(struct ab_what_if_plan *out, const struct ab_case *c, 
       out->layer >= c->config->num_decoder_layers)
     return AB_FAIL(AB_ECONFIG, "what-if '%.60s' is no STEP:LAYER:PHASE of this case", words);
   bool forward = strcmp(phase, ab_phase_name(AB_FORWARD)) == 0, train = !ab_bundle_is_engine(c->bundle);
+  if (strcmp(words, AB_WHAT_IF_NUDGE) == 0) {
+    add_nudges(out, train);
+    return AB_OK;
+  }
   if (!forward) add_parts(out, c->config, train);
   if (forward && out->layer >= 0) add_weights(out, c->config);
   if (forward && out->layer >= 0) add_transposed(out, c->config);

@@ -19,7 +19,8 @@ enum ab_change_kind {
   AB_IF_NO_SEGMENTS,    /* one segment everywhere */
   AB_IF_LABELS,         /* every microbatch has the labels of microbatch x */
   AB_IF_LABELS_SHIFTED, /* labels one place on, the last ones 0 (x 0) or repeated (x 1) */
-  AB_IF_LABELS_INPUTS   /* labels are the inputs: not shifted at all */
+  AB_IF_LABELS_INPUTS,  /* labels are the inputs: not shifted at all */
+  AB_IF_NUDGED          /* array x (ab_nudged) has other values in a few places of every row; x -1: nothing changes */
 };
 
 struct ab_what_if_pass {
@@ -35,6 +36,11 @@ struct ab_what_if_plan {
   struct ab_what_if_pass pass[AB_WHAT_IF_MOST];
   struct ab_what_if what[AB_WHAT_IF_MOST];
 };
+
+/* Instead of a question: the first step as it is, and with each array changed. `what` holds the arrays' names. */
+#define AB_WHAT_IF_NUDGE "0:-1:nudge"
+/* The integer arrays of a batch, or of activations; NULL ends the list. */
+extern const char *const ab_nudged_of_batch[], *const ab_nudged_of_activations[];
 
 /* "STEP:LAYER:forward": what is asked about. */
 void ab_what_if_words(char words[AB_WHAT_IF_WORDS], const struct ab_identity *first);

@@ -56,8 +56,12 @@ static void line_control(struct ab_page *t, size_t i, const struct ab_control_re
 static void line_unobserved(struct ab_page *t, const struct ab_teeth *teeth, bool full) {
   size_t shown = full || teeth->unobserveds < SHOWN ? teeth->unobserveds : SHOWN;
   say(t, "unobserved: %s", shown ? "" : "no input");
-  for (size_t i = 0; i < shown; i++)
-    say(t, "%s%s (%s)", i ? ", " : "", teeth->unobserved[i].name, teeth->unobserved[i].reason);
+  for (size_t i = 0; i < shown; i++) {
+    const struct ab_unobserved *row = &teeth->unobserved[i];
+    bool last = i + 1 == shown || strcmp(row->reason, row[1].reason) != 0;
+    say(t, "%s%s", i ? ", " : "", row->name);
+    if (last) say(t, " (%s)", row->reason);
+  }
   size_t left = teeth->unobserveds - shown + teeth->unobserved_left_out;
   if (left) say(t, ", and %zu more", left);
   end_line(t);

@@ -57,6 +57,16 @@ START_TEST(in_full_every_row_has_a_line) {
 }
 END_TEST
 
+START_TEST(inputs_with_one_reason_share_it) {
+  struct ab_teeth t = {.looked = true};
+  const char *const names[] = {"a", "b", "c"};
+  for (int i = 0; i < 3; i++) ab_teeth_unobserved(&t, names[i], "%s", i < 2 ? "zero" : "constant");
+  char *text = text_of(&t, false);
+  has(text, "unobserved: a, b (zero), c (constant)\n");
+  ab_mem_free(text);
+}
+END_TEST
+
 START_TEST(nothing_to_say_is_said) {
   struct ab_teeth t = {.looked = true};
   char *text = text_of(&t, false);
@@ -135,6 +145,7 @@ static Suite *suite(void) {
   TCase *c = tcase_create("teeth");
   tcase_add_test(c, three_lines_say_it_all);
   tcase_add_test(c, in_full_every_row_has_a_line);
+  tcase_add_test(c, inputs_with_one_reason_share_it);
   tcase_add_test(c, nothing_to_say_is_said);
   tcase_add_test(c, many_unobserved_inputs_are_counted);
   tcase_add_test(c, json_holds_the_lists_and_fits_the_schema);

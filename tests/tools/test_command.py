@@ -169,9 +169,9 @@ def help_and_version():
 def the_verdict_comes_first_and_then_what_it_rests_on():
     r = expect(EQUAL, SMALL)
     lines = r.out.splitlines()
-    check(len(lines) == 11, f'{len(lines)} lines: {r.out}')
+    check(len(lines) == 13, f'{len(lines)} lines: {r.out}')
     for number, begin in ((0, 'EQUAL'), (1, 'compared: '), (4, 'worst: '), (7, 'first divergence: '), (8, 'controls: '),
-                          (10, 'exit: 0')):
+                          (9, 'unobserved: '), (10, 'blind to: '), (12, 'exit: 0')):
         check(lines[number].startswith(begin), f'line {number} is {lines[number]}')
     found = re.search(r'compared: (\d+) of (\d+) tensors, (\d+) of (\d+) elements, (\d+) of (\d+) metrics', lines[1])
     counts = [int(n) for n in found.groups()]

@@ -2,7 +2,7 @@
 """Teeth: what a green run rests on, and that a comparer which cannot turn red is found out by its own controls."""
 import json
 
-from e2e import DIFFERENT, EQUAL, REFERENCE, ROOT, SMALL, TOOL, build, case, check, expect, main
+from e2e import DIFFERENT, EQUAL, REFERENCE, ROOT, SMALL, TOOL, build, case, check, expect, main, refuse
 
 SELFTEST = 6
 BLINDED = '../tests/tools/ab_compare_blinded'  # with a verdict that AB_BLINDED breaks: blinded.c
@@ -72,6 +72,57 @@ def json_of_a_failed_self_test():
     check('missing leaf' in missed and 'renamed leaf' in missed and 'one ulp' not in missed, str(missed))
     row = next(c for c in report['controls']['list'] if c['name'] == 'missing leaf')
     check((row['expected_exit'], row['got_exit']) == (5, 0) and 'layers/' in row['on'], str(row))
+
+
+@case
+def inputs_that_are_the_same_everywhere_are_named():
+    expect(EQUAL, SMALL, says=['\nunobserved: inputs_position (the same in every row), inputs_segmentation (all one '
+                               'segment)\n'])
+    expect(EQUAL, SMALL, 'packing=true', 'max_segments_per_seq=3', says=['\nunobserved: inputs_position (the same'])
+    found = report_of(REFERENCE / 'e01_simple', '--a', 'linen-exact', '--b', 'nnx-exact')['unobserved']
+    check(not found['perturbed'] and [u['input'] for u in found['list']] == ['positions', 'segment_ids'], str(found))
+    check('decoder block simple does not read them' in found['list'][0]['reason'], str(found))
+
+
+@case
+def in_full_each_input_is_changed():
+    expect(EQUAL, SMALL, '--teeth', 'full', says=['\nunobserved: targets_position (changed in every row'])
+    found = report_of(REFERENCE / 'e01_simple', '--teeth', 'full')['unobserved']
+    check(found['perturbed'] and [u['input'] for u in found['list']] == ['positions', 'segment_ids'], str(found))
+    expect(EQUAL, REFERENCE / 'p04_llama2', '--teeth', 'full', says=['\nunobserved: no input\n'])
+    refuse(SMALL, '--teeth', 'some', says=["--teeth is 'some'", 'full'])
+
+
+@case
+def weights_without_a_gradient_are_unobserved():
+    """Defect B1: the engines agree in every bit, and whole layers could have any weights."""
+    report = report_of(REFERENCE / 'p08_llama2', 'upstream_faithful=B1')
+    found = [u['input'] for u in report['unobserved']['list']]
+    check('layers/6/self_attention/query/kernel' in found and len(found) == 18, f'{len(found)}: {found}')
+    check(not report_of(REFERENCE / 'p08_llama2')['unobserved']['list'], 'as meant, every weight has a gradient')
+
+
+@case
+def a_run_says_what_it_is_blind_to():
+    r = expect(EQUAL, SMALL, says=['\nblind to: three stages, uneven layers, valid tokens, packed documents, ',
+                                   ' (not in this build: gradient accumulation, '])
+    blind = {b['name']: b for b in report_of(SMALL)['blind']}
+    check(blind['three stages']['reason'] == '2 stages: both neighbours are one', str(blind['three stages']))
+    check('S32' in blind['three stages']['hides'] and blind['three stages']['in_this_build'], str(blind))
+    check(not blind['routing']['in_this_build'] and 'microbatches' not in blind, r.out)
+    r = expect(EQUAL, SMALL, '--verbose', says=['\nblind: three steps: 2 steps; hides: stale accumulators'])
+    check(r.out.count('\nblind: ') == len(blind), r.out)
+
+
+@case
+def another_config_sees_other_things():
+    seen = report_of(SMALL, 'packing=true', 'max_segments_per_seq=3', 'steps=3', 'opt_type=sgd',
+                     'ici_pipeline_parallelism=4', 'per_device_batch_size=2', 'override_model_config=true',
+                     'base_num_decoder_layers=8', 'ab_compute_bubbles=true')
+    names = [b['name'] for b in seen['blind']]
+    for name in ('packed documents', 'three steps', 'sgd', 'three stages', 'live bubbles'):
+        check(name not in names, f'still blind to {name}')
+    check('adam' in names and 'repeats with storage' in names, str(names))
 
 
 main()
