@@ -11,10 +11,11 @@ struct ab_request ab_golden_request(const char *folder, const char *numerics, lo
                              .target = folder,
                              .numerics = numerics,
                              .timeout = timeout,
+                             .teeth = "full",
                              .ignore_golden = true};
 }
 
-/* Where controls will be asked for: a run of which they fail has exit 6 and is red like any other. */
+/* A run whose controls were not all caught has exit 6 and is red like any other. */
 static int judged(const struct ab_judgement *j, bool show) {
   struct ab_outcome outcome;
   if (show) return ab_outcome_print(j, "ab_golden");

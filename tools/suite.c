@@ -32,6 +32,7 @@ static struct ab_request request_of(const struct ab_request *request, const stru
                            .source = request->source,
                            .numerics = request->numerics,
                            .timeout = request->timeout,
+                           .teeth = request->teeth,
                            .allow_same = request->allow_same,
                            .verbose = request->verbose};
   return own;

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Teeth: what a green run rests on, and that a comparer which cannot turn red is found out by its own controls."""
 import json
+import pathlib
 
-from e2e import DIFFERENT, EQUAL, REFERENCE, ROOT, SMALL, TOOL, build, case, check, expect, main, refuse
+from e2e import DIFFERENT, EQUAL, REFERENCE, ROOT, SMALL, TOOL, build, case, check, expect, folder, main, refuse
 
 SELFTEST = 6
 BLINDED = '../tests/tools/ab_compare_blinded'  # with a verdict that AB_BLINDED breaks: blinded.c
@@ -72,6 +73,23 @@ def json_of_a_failed_self_test():
     check('missing leaf' in missed and 'renamed leaf' in missed and 'one ulp' not in missed, str(missed))
     row = next(c for c in report['controls']['list'] if c['name'] == 'missing leaf')
     check((row['expected_exit'], row['got_exit']) == (5, 0) and 'layers/' in row['on'], str(row))
+
+
+@case
+def a_golden_is_not_recorded_by_a_comparer_without_teeth():
+    case_dir = folder('golden') / 'small'
+    case_dir.mkdir()
+    (case_dir / 'config.yml').write_text(pathlib.Path(SMALL).read_text())
+    golden = case_dir / 'golden.json'
+    expect(SELFTEST, 'record', case_dir, tool='../tests/tools/ab_golden_blinded',
+           environment={'AB_BLINDED': 'structure', 'CI': ''}, says=["because: control 'microbatch not run' was not"])
+    check(not golden.exists(), 'a golden was written')
+    expect(EQUAL, 'record', case_dir, tool='ab_golden', environment={'CI': ''},
+           says=['controls: 23 of 23 caught', 'unobserved: targets_position (changed in every row'])
+    recorded = golden.read_text()
+    expect(SELFTEST, 'record', case_dir, '--reason', 'again', tool='../tests/tools/ab_golden_blinded',
+           environment={'AB_BLINDED': 'equal', 'CI': ''})
+    check(golden.read_text() == recorded, 'the golden was touched')
 
 
 @case
