@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "file.h"
 #include "mem.h"
 #include "tap.h"
 
@@ -285,6 +286,23 @@ START_TEST(steps_are_joined) {
 }
 END_TEST
 
+/* docs/verdict.md has a row for each control and each trigger, in their order. */
+START_TEST(the_page_has_every_row) {
+  char path[1024], row[128], *text;
+  size_t size;
+  snprintf(path, sizeof path, "%s/docs/verdict.md", getenv("AB_SOURCE_ROOT"));
+  ck_ok(ab_file_read(&text, &size, path, 1 << 20));
+  const char *at = text;
+  for (size_t i = 0; i < AB_CONTROLS + AB_TRIGGERS; i++) {
+    snprintf(row, sizeof row, "\n| %s |", i < AB_CONTROLS ? ab_control_name(i) : ab_trigger_name(i - AB_CONTROLS));
+    const char *found = strstr(at, row);
+    ck_assert_msg(found != NULL, "no row%s in %s, or in another order", row, path);
+    at = found + 1;
+  }
+  ab_mem_free(text);
+}
+END_TEST
+
 static Suite *suite(void) {
   Suite *s = suite_create("blind");
   TCase *c = tcase_create("blind");
@@ -296,6 +314,7 @@ static Suite *suite(void) {
   tcase_add_test(c, what_a_batch_shows);
   tcase_add_test(c, activations_have_no_tokens);
   tcase_add_test(c, steps_are_joined);
+  tcase_add_test(c, the_page_has_every_row);
   suite_add_tcase(s, c);
   return s;
 }
