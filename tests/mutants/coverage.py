@@ -1,0 +1,31 @@
+"""Which tests cover which file: the first row whose prefix fits. Units run first, then the scripts, each in this order;
+a unit test named like the file goes before all."""
+
+COMPARE = ('verdict', 'judge', 'tiers', 'metrics', 'structure', 'cause', 'distance', 'calibration', 'stream', 'forged',
+           'golden', 'golden_review', 'report', 'teeth', 'controls', 'terms', 'explain', 'explain_update')
+BEFORE = {'common/compare/judge.c': ('judge', 'verdict'),
+          'common/compare/recording.c': ('verdict', 'structure', 'stream'),
+          'common/compare/golden_compare.c': ('golden',), 'common/compare/golden_read.c': ('golden', 'golden_review'),
+          'common/compare/fingerprint.c': ('golden', 'verdict'), 'common/compare/exitcode.c': ('verdict', 'tiers'),
+          'common/compare/groups.c': ('structure',), 'common/compare/stream_read.c': ('stream', 'forged'),
+          'common/compare/codec.c': ('stream', 'forged')}
+SCRIPTS = ('e2e_judging', 'e2e_reference', 'e2e_upstream', 'e2e_goldens', 'e2e_teeth', 'e2e_calibration')
+
+ROWS = (('common/compare/', COMPARE, ()),
+        ('common/base/json_scan.c', ('json', 'corpus', 'number'), ()),
+        ('common/base/number.c', ('number', 'json'), ()),
+        ('common/base/yaml', ('yaml',), ()),
+        ('common/tensor/safetensors', ('safetensors', 'hostile_safetensors'), ()),
+        ('tools/golden_', (), ('e2e_goldens', 'e2e_golden_review', 'e2e_calibration')),
+        ('tools/ab_diff', (), ('e2e_diff',)),
+        ('tools/diff_', (), ('e2e_diff',)),
+        ('tools/', ('outcome', 'counters', 'bounds', 'expectation'), SCRIPTS))
+
+
+def tests_of(file, known):
+    """(unit names, script names) that exist in this build."""
+    units, scripts = next(((u, s) for prefix, u, s in ROWS if file.startswith(prefix)), ((), ()))
+    stem = file.rsplit('/', 1)[-1].removesuffix('.c')
+    first = BEFORE.get(file, ()) + tuple(u for u in units if u == stem)
+    ordered = dict.fromkeys(first + units)
+    return [u for u in ordered if u in known], [s for s in scripts if s in known]

@@ -1,0 +1,94 @@
+"""A copy of the tree with a build of its own, in which one file at a time is changed."""
+import hashlib
+import json
+import os
+import pathlib
+import resource
+import shutil
+import signal
+import subprocess
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+MEMORY = 12 << 30  # bytes of address space of one test: a mutant may allocate without end
+
+
+def tracked():
+    done = subprocess.run(['git', '-C', str(ROOT), 'ls-files', '-z', '--cached', '--others', '--exclude-standard'],
+                          capture_output=True, check=True)
+    return [p for p in done.stdout.decode().split('\0') if p and (ROOT / p).is_file()]
+
+
+def limited():
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def green(command, env, limit, cwd):
+    """Whether a test passes in time; all that it started is ended."""
+    with subprocess.Popen(command, env=dict(os.environ, **env), cwd=cwd, stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True,
+                          preexec_fn=limited) as child:
+        try:
+            out, _ = child.communicate(timeout=limit)
+        except subprocess.TimeoutExpired:
+            os.killpg(child.pid, signal.SIGKILL)
+            child.communicate()
+            return False
+    return child.returncode == 0 and b'not ok' not in out
+
+
+class Scratch:
+    def __init__(self, folder):
+        self.tree, self.build = folder / 'tree', folder / 'build'
+
+    def put(self, path):
+        """A file as it is in the repository; untouched when it is so already."""
+        source, to = ROOT / path, self.tree / path
+        if to.is_file() and to.read_bytes() == source.read_bytes():
+            return
+        to.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source, to)
+        shutil.copymode(source, to)
+
+    def begin(self):
+        wanted = set(tracked())
+        for old in (p for p in self.tree.rglob('*') if p.is_file() and '__pycache__' not in p.parts):
+            if str(old.relative_to(self.tree)) not in wanted:
+                old.unlink()
+        for path in sorted(wanted):
+            self.put(path)
+        if not (self.build / 'build.ninja').exists():
+            subprocess.run(['meson', 'setup', str(self.build), str(self.tree), '-Ddebug=false', '-Dwerror=false', '-Dwarning_level=0',
+                            '-Doptimization=1'],
+                           check=True, capture_output=True)
+        self.ninja('build.ninja')
+        self.targets = {t['id']: t['filename'] for t in self.introspect('targets')}
+        self.tests = {t['name']: t for t in self.introspect('tests')}
+        commands = json.loads((self.build / 'compile_commands.json').read_text())
+        self.objects = {}
+        for c in commands:
+            path = os.path.relpath(os.path.realpath(os.path.join(c['directory'], c['file'])),
+                                   os.path.realpath(self.tree))
+            self.objects.setdefault(path, []).append(c['output'])
+
+    def introspect(self, what):
+        done = subprocess.run(['meson', 'introspect', f'--{what}', str(self.build)], capture_output=True, check=True)
+        return json.loads(done.stdout)
+
+    def ninja(self, *targets):
+        done = subprocess.run(['ninja', '-C', str(self.build), '-j1', *targets], capture_output=True, check=False)
+        return done.returncode == 0, done.stdout.decode(errors='replace')
+
+    def test_targets(self, name):
+        files = [f for d in self.tests[name]['depends'] for f in self.targets[d]]
+        return [os.path.relpath(f, os.path.realpath(self.build)) for f in files]
+
+    def passes(self, name, limit):
+        """Builds what one test needs and runs it."""
+        if not self.ninja(*self.test_targets(name))[0]:
+            return False
+        test = self.tests[name]
+        return green(test['cmd'], test['env'], limit, test['workdir'] or self.build)
+
+    def digest(self, file):
+        return [hashlib.sha256((self.build / o).read_bytes()).hexdigest() for o in self.objects[file]]
