@@ -30,30 +30,26 @@ static int list_defects(void) {
 /* What was asked for must be writable before anything runs. */
 static ab_status check_outputs(const struct ab_request *request) {
   struct ab_names names;
+  AB_TRY(ab_papers_check(&request->papers));
   if (request->dump && ab_file_exists(request->dump)) {
     AB_TRY(ab_folder_list(&names, request->dump, 1000));
     size_t held = names.count;
     ab_names_free(&names);
     if (held) return AB_FAIL(AB_EIO, "--dump '%s' is there and not empty; expected a new folder", request->dump);
   }
-  const char *slash = request->json ? strrchr(request->json, '/') : NULL;
-  char folder[4096];
-  if (!slash || slash == request->json) return AB_OK;
-  snprintf(folder, sizeof folder, "%.*s", (int)(slash - request->json), request->json);
-  if (!ab_folder_exists(folder)) return AB_FAIL(AB_EIO, "--json '%s': there is no folder '%s'", request->json, folder);
   return AB_OK;
 }
 
 static int compare(const struct ab_request *request) {
   struct ab_judgement j;
   if (check_outputs(request) != AB_OK) return fail();
-  if (ab_judgement_open(&j, request) != AB_OK) return fail();
+  if (ab_judgement_open(&j, request) != AB_OK) return ab_outcome_refuse(request, "ab_compare");
   if (request->verbose) {
     ab_config_print(stderr, j.opened.config);
     ab_config_print_notes(stderr, j.opened.config);
   }
   ab_status status = ab_judgement_run(&j);
-  int code = status == AB_OK ? ab_outcome_print(&j, "ab_compare") : fail();
+  int code = status == AB_OK ? ab_outcome_print(&j, "ab_compare") : ab_outcome_refuse(request, "ab_compare");
   if (status == AB_OK && request->dump && j.side[AB_SIDE_A].values && ab_judgement_dump(&j) != AB_OK)
     code = fail();
   ab_judgement_close(&j);
@@ -62,6 +58,7 @@ static int compare(const struct ab_request *request) {
 
 static int run_suite(const struct ab_request *request) {
   int code;
+  if (check_outputs(request) != AB_OK) return fail();
   return ab_suite_run(&code, request) == AB_OK ? code : fail();
 }
 

@@ -28,7 +28,8 @@ static const char usage[] =
 
 struct diff {
   const char *path[2];
-  const char *map_name, *bound_text, *json;
+  const char *map_name, *bound_text;
+  struct ab_paper_options papers;
   bool structure_only, help, version;
   double bound; /* negative: bitwise */
   struct ab_name_map *map;
@@ -144,7 +145,6 @@ static ab_status compare(struct diff *d) {
 static ab_status print(struct diff *d, int *code) {
   const struct ab_verdict *verdict = &d->verdict;
   const char *notes[NOTES];
-  char *text;
   for (size_t i = 0; i < d->notes; i++) notes[i] = d->note[i];
   struct ab_report report = {.tool = "ab_diff", .version = ab_version, .case_name = "files", .command = d->command,
                              .numerics = "of the files", .dtype = "of the files", .verdict = &verdict,
@@ -153,30 +153,22 @@ static ab_status print(struct diff *d, int *code) {
   if (*d->mismatch) report.extra = AB_EXIT_INCOMPARABLE;
   if (*d->mismatch) report.extra_sentence = d->mismatch;
   *code = (int)ab_report_exit(&report);
-  if (!d->json || strcmp(d->json, "-") != 0) {
-    AB_TRY(ab_report_text(&text, &report));
-    ab_status status = ab_report_write("-", text);
-    ab_mem_free(text);
-    AB_TRY(status);
-  }
-  if (!d->json) return AB_OK;
-  AB_TRY(ab_report_json(&text, &report));
-  ab_status status = ab_report_write(d->json, text);
-  ab_mem_free(text);
-  return status;
+  const struct ab_entry entry = {.name = report.case_name, .report = &report, .config = d->path[0]};
+  return ab_reports_put(&d->papers, &entry);
 }
 
 static ab_status parse(struct diff *d, int argc, char **argv) {
-  const struct ab_option options[] = {
+  const struct ab_option rows[] = {
       {.name = "map", .argument = "FILE|linen|nnx|unscanned", .text = &d->map_name,
        .help = "names of A in those of B (docs/sides.md)"},
       {.name = "bound", .argument = "X", .help = "relative L2 that passes, at most 1e-3 (default: bitwise)",
        .text = &d->bound_text},
       {.name = "structure-only", .help = "names, shapes and dtypes alone", .flag = &d->structure_only},
-      {.name = "json", .argument = "FILE|-", .help = "write the report as JSON", .text = &d->json},
       {.name = "help", .help = "print this", .flag = &d->help},
       {.name = "version", .help = "print version and compiler", .flag = &d->version},
       {0}};
+  struct ab_option options[sizeof rows / sizeof *rows + AB_FORMS + 1];
+  memcpy(options + ab_papers_table(options, &d->papers), rows, sizeof rows);
   const struct ab_command_line line = {usage, options};
   const char **positional;
   size_t count = 0;
@@ -190,13 +182,13 @@ static ab_status parse(struct diff *d, int argc, char **argv) {
   if (d->version) ab_version_print(stdout, "ab_diff");
   if (!d->help && !d->version && count != 2)
     return AB_FAIL(AB_ECONFIG, "%zu paths were given; expected two files or folders to compare", count);
-  return AB_OK;
+  return ab_papers_check(&d->papers);
 }
 
 static void remember_command(struct diff *d, int argc, char **argv) {
   size_t used = 0;
   for (int i = 0; i < argc; i++) {
-    if (used + 4 * strlen(argv[i]) + 4 > sizeof d->command) return;
+    if (used + 4 * strlen(argv[i]) + 5 > sizeof d->command) return;
     used = ab_shell_word(d->command, used, argv[i]);
   }
 }

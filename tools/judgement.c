@@ -3,10 +3,12 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "file.h"
 #include "limits.h"
 #include "mem.h"
+#include "variables.h"
 
 enum { DEFAULT_TIMEOUT = 600 };
 
@@ -301,13 +303,29 @@ static bool programs_stand(struct ab_judgement *j) {
   return !j->failures;
 }
 
-ab_status ab_judgement_run(struct ab_judgement *j) {
+static ab_status note_variable(void *j, const char *sentence) { return ab_judgement_note(j, "%s", sentence); }
+
+static ab_status run(struct ab_judgement *j) {
+  AB_TRY(ab_variables_each(&j->opened, note_variable, j));
   if (!programs_stand(j)) return AB_OK;
   open_results(j);
   if (j->extra == AB_EXIT_GOLDEN && !(j->stale && ab_pending_wanted(j))) return AB_OK;
   ab_status status = run_sides(j);
   if (status == AB_OK) status = ab_judgement_pend(j);
   if (j->scratch) ab_scratch_remove(j->scratch);
+  return status;
+}
+
+static double now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+ab_status ab_judgement_run(struct ab_judgement *j) {
+  double start = now();
+  ab_status status = run(j);
+  j->seconds = now() - start;
   return status;
 }
 

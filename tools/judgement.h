@@ -64,6 +64,7 @@ struct ab_judgement {
   char *note[AB_NOTES_MAX];
   size_t notes;
   size_t counts_checked, counts_wrong; /* executions, fetches, and the counters of both engines */
+  double seconds; /* ab_judgement_run took */
   enum ab_exit extra;
   char extra_sentence[1024];
 };

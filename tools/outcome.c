@@ -2,7 +2,9 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "file.h"
 #include "json.h"
 #include "mem.h"
 #include "text.h"
@@ -47,25 +49,47 @@ static const char *dtype_of(const struct ab_route *route) {
   return names[route->arithmetic];
 }
 
-static ab_status write_out(const struct ab_judgement *j, const struct ab_report *report) {
-  char *text;
+static ab_status print_text(const struct ab_paper_options *options, const struct ab_report *report) {
+  char *text, *painted = NULL;
+  if (ab_papers_on_stdout(options)) return AB_OK;
   AB_TRY(ab_report_text(&text, report));
-  bool json_on_stdout = j->request.json && strcmp(j->request.json, "-") == 0;
-  ab_status status = json_on_stdout ? AB_OK : ab_report_write("-", text);
+  ab_status status = AB_OK;
+  if (ab_papers_colour(options, STDOUT_FILENO)) status = ab_painted(&painted, text, ab_report_exit(report));
+  if (status == AB_OK) status = ab_report_write("-", painted ? painted : text);
   ab_mem_free(text);
-  AB_TRY(status);
-  if (!j->request.json) return AB_OK;
-  AB_TRY(ab_report_json(&text, report));
-  status = ab_report_write(j->request.json, text);
-  ab_mem_free(text);
+  ab_mem_free(painted);
   return status;
+}
+
+ab_status ab_reports_write(const struct ab_paper_options *options, const struct ab_entry *entry) {
+  struct ab_papers papers;
+  const struct ab_about about = {entry->report->tool, ab_version, NULL};
+  AB_TRY(ab_papers_open(&papers, options, &about));
+  ab_status status = ab_papers_entry(&papers, entry);
+  if (status == AB_OK) status = ab_papers_write(&papers, ab_report_exit(entry->report));
+  ab_papers_close(&papers);
+  return status;
+}
+
+ab_status ab_reports_put(const struct ab_paper_options *options, const struct ab_entry *entry) {
+  AB_TRY(print_text(options, entry->report));
+  return ab_reports_write(options, entry);
+}
+
+/* Files to point at. */
+static void locate(struct ab_outcome *out, const struct ab_request *r, const char *golden) {
+  char config[4096];
+  snprintf(config, sizeof config, "%s%s", r->target, ab_folder_exists(r->target) ? "/config.yml" : "");
+  ab_paper_file(out->config, sizeof out->config, config);
+  if (golden) ab_paper_file(out->golden, sizeof out->golden, golden);
 }
 
 ab_status ab_outcome_new(struct ab_outcome *out, const struct ab_judgement *j, const char *tool) {
   *out = (struct ab_outcome){0};
-  AB_TRY(ab_request_command(&out->command, &j->request));
+  AB_TRY(ab_request_command(&out->command, &j->request, j->opened.config));
   for (size_t i = 0; i < j->verdicts; i++) out->verdict[i] = &j->verdict[i];
   describe(out->numerics, sizeof out->numerics, j);
+  locate(out, &j->request, j->opened.golden_path);
   out->report = (struct ab_report){.tool = tool, .version = ab_version, .case_name = j->opened.name,
                                    .command = out->command, .numerics = out->numerics,
                                    .dtype = dtype_of(j->a), .verdict = out->verdict,
@@ -75,6 +99,8 @@ ab_status ab_outcome_new(struct ab_outcome *out, const struct ab_judgement *j, c
                                    .failures = j->failures, .note = (const char *const *)j->note, .notes = j->notes,
                                    .teeth = j->teeth, .verbose = j->request.verbose, .extra = j->extra,
                                    .extra_sentence = j->extra_sentence[0] ? j->extra_sentence : NULL};
+  out->entry = (struct ab_entry){.name = j->opened.name, .report = &out->report, .seconds = j->seconds,
+                                 .config = out->config, .golden = out->golden[0] ? out->golden : NULL};
   return AB_OK;
 }
 
@@ -86,8 +112,24 @@ void ab_outcome_free(struct ab_outcome *outcome) {
 int ab_outcome_print(const struct ab_judgement *j, const char *tool) {
   struct ab_outcome outcome;
   if (ab_outcome_new(&outcome, j, tool) != AB_OK) return ab_complain(tool, ab_status_message());
-  ab_status status = write_out(j, &outcome.report);
+  ab_status status = ab_reports_put(&j->request.papers, &outcome.entry);
   int code = status == AB_OK ? (int)ab_report_exit(&outcome.report) : ab_complain(tool, ab_status_message());
   ab_outcome_free(&outcome);
+  return code;
+}
+
+int ab_outcome_refuse(const struct ab_request *request, const char *tool) {
+  char sentence[2048], *command;
+  snprintf(sentence, sizeof sentence, "%s", ab_status_message());
+  ab_status_clear();
+  struct ab_outcome outcome = {0};
+  if (ab_request_command(&command, request, NULL) != AB_OK) return ab_complain(tool, sentence);
+  locate(&outcome, request, request->golden);
+  outcome.report = (struct ab_report){.tool = tool, .version = ab_version, .case_name = request->target,
+                                      .command = command, .extra = AB_EXIT_USAGE, .extra_sentence = sentence};
+  outcome.entry = (struct ab_entry){.name = request->target, .report = &outcome.report, .config = outcome.config};
+  int code = ab_complain(tool, sentence);
+  if (ab_reports_write(&request->papers, &outcome.entry) != AB_OK) code = ab_complain(tool, ab_status_message());
+  ab_mem_free(command);
   return code;
 }

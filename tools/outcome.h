@@ -8,7 +8,9 @@ struct ab_outcome {
   struct ab_report report;
   const struct ab_verdict *verdict[AB_VERDICTS_MAX];
   char numerics[256];
+  char config[4096], golden[4096]; /* files to point at; golden "" for none */
   char *command; /* owned */
+  struct ab_entry entry;
 };
 /* Borrows the judgement. */
 ab_status ab_outcome_new(struct ab_outcome *out, const struct ab_judgement *j, const char *tool);
@@ -16,6 +18,13 @@ void ab_outcome_free(struct ab_outcome *outcome);
 
 /* One line on stderr, "tool: sentence", escaped. AB_EXIT_USAGE. */
 int ab_complain(const char *tool, const char *sentence);
-/* Prints the ten lines (stdout, unless the JSON goes there) and writes the JSON report if one was asked for; the exit
- * code: 2 when an output could not be written. */
+/* Prints the ten lines (stdout, unless a report goes there) and writes the reports that were asked for; the exit code:
+ * 2 when an output could not be written. */
 int ab_outcome_print(const struct ab_judgement *j, const char *tool);
+/* A run that could not be opened: the status's sentence on stderr and in the reports that were asked for, so that no
+ * older one is taken for this run's. AB_EXIT_USAGE. */
+int ab_outcome_refuse(const struct ab_request *request, const char *tool);
+
+/* One report to the files that were asked for; _put prints its text before. */
+ab_status ab_reports_write(const struct ab_paper_options *options, const struct ab_entry *entry);
+ab_status ab_reports_put(const struct ab_paper_options *options, const struct ab_entry *entry);

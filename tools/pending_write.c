@@ -45,7 +45,7 @@ static ab_status fill(struct ab_pending *p, const struct ab_judgement *j) {
   AB_TRY(ab_mem_string(&p->from, from));
   AB_TRY(ab_mem_string(&p->verdict, text));
   AB_TRY(ab_mem_string(&p->cause, ab_cause_name(j->cause)));
-  AB_TRY(ab_request_command(&p->command, &j->request));
+  AB_TRY(ab_request_command(&p->command, &j->request, j->opened.config));
   AB_TRY(ab_golden_of(&p->golden, j, j->golden->selection));
   return AB_OK;
 }

@@ -7,8 +7,10 @@
 #include "mem.h"
 #include "options.h"
 #include "side_mode.h"
+#include "text.h"
+#include "variables.h"
 
-enum { OPTIONS = 48, CASE_ARGUMENTS = 8 };
+enum { OPTIONS = 80, CASE_ARGUMENTS = 8 };
 
 static const char usage[] =
     "ab_compare: run two pipeline engines on one config, weights and batch, and say whether they are equal.\n"
@@ -48,7 +50,6 @@ static void table(struct ab_option out[OPTIONS], struct ab_request *r) {
        .text = &r->numerics},
       {.name = "suite", .argument = "FILE.yml", .help = "run every case of a list and print a matrix",
        .text = &r->suite},
-      {.name = "json", .argument = "FILE|-", .help = "write the report as JSON", .text = &r->json},
       {.name = "dump", .argument = "DIR", .help = "write what A produced as a bundle", .text = &r->dump},
       {.name = "no-pending", .help = "write no golden.pending.json when a golden differs", .flag = &r->no_pending},
       {.name = "require-pending", .help = "make it an error when that file cannot be written",
@@ -69,7 +70,8 @@ static void table(struct ab_option out[OPTIONS], struct ab_request *r) {
        .flag = &r->require_calibration},
       {.name = "teeth", .argument = "full", .help = "change each input too, and name those that nothing depends on",
        .text = &r->teeth},
-      {.name = "verbose", .help = "print every config value, and what it cannot do here", .flag = &r->verbose},
+      {.name = "verbose", .help = "print every config value, all that differs, and what this build cannot do",
+       .flag = &r->verbose},
       {.name = "help", .help = "print this", .flag = &r->help},
       {.name = "version", .help = "print version, compiler and BLAS", .flag = &r->version},
       {.name = AB_SIDE_ROUTE, .argument = "ROUTE", .text = &r->side},
@@ -82,8 +84,9 @@ static void table(struct ab_option out[OPTIONS], struct ab_request *r) {
       {.name = AB_SIDE_TERMS_ALONE, .flag = &r->side_terms},
       {.name = AB_SIDE_WHAT_IF, .argument = "WORDS", .text = &r->side_what_if},
       {0}};
-  _Static_assert(sizeof rows <= OPTIONS * sizeof *rows, "OPTIONS holds every row");
-  memcpy(out, rows, sizeof rows);
+  _Static_assert(sizeof rows <= (OPTIONS - AB_FORMS - 1) * sizeof *rows, "OPTIONS holds every row");
+  size_t papers = ab_papers_table(out, &r->papers);
+  memcpy(out + papers, rows, sizeof rows);
 }
 
 static ab_status sort_positional(struct ab_request *r, size_t count) {
@@ -175,24 +178,48 @@ ab_status ab_request_case_arguments(const char ***out, const struct ab_request *
   return AB_OK;
 }
 
-size_t ab_shell_word(char *out, size_t used, const char *word) {
-  static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%";
-  bool plain = word[0] && strspn(word, safe) == strlen(word);
-  if (used) out[used++] = ' ';
-  if (!plain) out[used++] = '\'';
-  for (const char *p = word; *p; p++) {
-    if (*p == '\'') {
-      memcpy(out + used, "'\\''", 4);
-      used += 4;
+/* In $'...' of bash, zsh and ksh. */
+static size_t put_escaped(char *out, size_t used, const char *word) {
+  static const char digits[] = "0123456789abcdef";
+  out[used++] = '$';
+  out[used++] = '\'';
+  for (const unsigned char *p = (const unsigned char *)word; *p; p++) {
+    bool plain = *p >= 0x20 && *p < 0x7f;
+    if (!plain || *p == '\'' || *p == '\\') out[used++] = '\\';
+    if (plain) {
+      out[used++] = (char)*p;
     } else {
-      out[used++] = *p;
+      out[used++] = 'x';
+      out[used++] = digits[*p >> 4];
+      out[used++] = digits[*p & 15];
     }
   }
-  if (!plain) out[used++] = '\'';
+  out[used++] = '\'';
   return used;
 }
 
-ab_status ab_request_command(char **out, const struct ab_request *r) {
+static size_t put_quoted(char *out, size_t used, const char *word) {
+  out[used++] = '\'';
+  for (const char *p = word; *p; p++) {
+    size_t length = *p == '\'' ? 4 : 1;
+    memcpy(out + used, *p == '\'' ? "'\\''" : p, length);
+    used += length;
+  }
+  out[used++] = '\'';
+  return used;
+}
+
+size_t ab_shell_word(char *out, size_t used, const char *word) {
+  static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%";
+  size_t length = strlen(word);
+  if (used) out[used++] = ' ';
+  if (!ab_text_is_printable(word)) return put_escaped(out, used, word);
+  if (!length || strspn(word, safe) != length) return put_quoted(out, used, word);
+  memcpy(out + used, word, length);
+  return used + length;
+}
+
+static ab_status put_command(char **out, const struct ab_request *r) {
   const char **argv;
   AB_TRY(ab_request_case_arguments(&argv, r));
   const char *named[] = {"--a", r->a, "--b", r->b, "--a-bin", r->a_bin, "--b-bin", r->b_bin,
@@ -201,8 +228,8 @@ ab_status ab_request_command(char **out, const struct ab_request *r) {
   const size_t names = sizeof named / sizeof *named;
   const char *program = r->program ? r->program : "ab_compare";
   size_t room = 256 + 4 * strlen(program), used = 0;
-  for (size_t i = 0; argv[i]; i++) room += 4 * strlen(argv[i]) + 4;
-  for (size_t i = 0; i < names; i += 2) room += named[i + 1] ? 4 * strlen(named[i + 1]) + 16 : 0;
+  for (size_t i = 0; argv[i]; i++) room += 4 * strlen(argv[i]) + 8;
+  for (size_t i = 0; i < names; i += 2) room += named[i + 1] ? 4 * strlen(named[i + 1]) + 24 : 0;
   char *line;
   ab_status status = ab_mem_new(&line, room, 1);
   if (status == AB_OK) {
@@ -223,4 +250,16 @@ ab_status ab_request_command(char **out, const struct ab_request *r) {
   }
   ab_mem_free(argv);
   return status;
+}
+
+ab_status ab_request_command(char **out, const struct ab_request *request, const struct ab_config *config) {
+  struct ab_page page = {0};
+  char *command;
+  AB_TRY(put_command(&command, request));
+  ab_status status = config ? ab_variables_put(&page, config) : AB_OK;
+  ab_page_put(&page, command);
+  ab_mem_free(command);
+  if (status != AB_OK) ab_page_free(&page);
+  AB_TRY(status);
+  return ab_page_take(out, &page);
 }

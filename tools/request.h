@@ -3,6 +3,7 @@
 
 #include "bundle.h"
 #include "dispatch.h"
+#include "papers.h"
 
 /* The command line as given; strings are argv's. */
 struct ab_request {
@@ -11,8 +12,9 @@ struct ab_request {
   const char *const *overrides; /* key=value */
   size_t override_count;
   const char *a, *b, *a_bin, *b_bin, *a_rev, *b_rev, *source, *a_cmd, *b_cmd;
-  const char *golden, *numerics, *json, *dump, *suite;
+  const char *golden, *numerics, *dump, *suite;
   const char *teeth; /* "full": inputs are perturbed too; NULL: not */
+  struct ab_paper_options papers;
   long steps, devices, timeout; /* 0: not given */
   bool allow_same, list_routes, list_defects, intended_oracle, check_slope, require_calibration, verbose, help, version;
   bool no_pending, require_pending; /* of a golden that a red comparison would have otherwise */
@@ -31,11 +33,12 @@ void ab_request_help(FILE *out);
 
 /* The arguments that make another process open the same case, NULL at the end; owned by the caller (one block). */
 ab_status ab_request_case_arguments(const char ***out, const struct ab_request *request);
-/* Appends one word to a line of `used` bytes, quoted for a shell where it needs it: at most 4 times its length and 3
- * bytes. The new length; no NUL is written. */
+/* Appends one word to a line of `used` bytes, quoted for a shell where it needs it (with control bytes as $'...', so
+ * that the line stays one): at most 4 times its length and 4 bytes. The new length; no NUL is written. */
 size_t ab_shell_word(char *line, size_t used, const char *word);
-/* One shell line that repeats the run; owned by the caller. */
-ab_status ab_request_command(char **out, const struct ab_request *request);
+/* One shell line that repeats the run, with the M_<KEY> variables that the config (NULL: unknown) took from the
+ * environment; owned by the caller. */
+ab_status ab_request_command(char **out, const struct ab_request *request, const struct ab_config *config);
 
 /* A case: config, and for a bundle its weights, batch and results. */
 struct ab_case {

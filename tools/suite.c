@@ -1,7 +1,6 @@
 #include "suite.h"
 
-#include <string.h>
-#include <time.h>
+#include <unistd.h>
 
 #include "json.h"
 #include "mem.h"
@@ -9,13 +8,7 @@
 #include "text.h"
 #include "version.h"
 
-static const char tool[] = "ab_compare", schema[] = "abpipe-suite/1";
-
-static double now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
+static const char tool[] = "ab_compare";
 
 static struct ab_request request_of(const struct ab_request *request, const struct ab_suite_row *row) {
   struct ab_request own = {.program = request->program,
@@ -38,22 +31,16 @@ static struct ab_request request_of(const struct ab_request *request, const stru
   return own;
 }
 
-static void put_cells(struct ab_json_writer *w, const struct ab_suite_result *r) {
-  ab_json_put_object(w, "matrix", false);
-  for (int c = 0; c < AB_COLUMNS; c++)
-    ab_json_put_string(w, ab_column_name((enum ab_column)c), ab_cell_name(r->cell[c]));
-  ab_json_put_end(w);
-}
+/* What a suite's JSON says of a row before its report. */
+struct members {
+  const struct ab_suite_row *row;
+  const struct ab_suite_result *result;
+};
 
-/* What a row says before its report. */
-static void put_row(struct ab_json_writer *w, const struct ab_suite_row *row, const struct ab_suite_result *r) {
-  ab_json_put_object(w, NULL, false);
-  ab_json_put_string(w, "name", row->name);
-  if (row->skip) {
-    ab_json_put_string(w, "skip", row->skip);
-    return;
-  }
-  ab_json_put_string(w, "case", row->target);
+static void put_members(struct ab_json_writer *w, const void *ctx) {
+  const struct members *m = ctx;
+  const struct ab_suite_result *r = m->result;
+  ab_json_put_string(w, "case", m->row->target);
   ab_json_put_int64(w, "exit_code", r->exit);
   ab_json_put_string(w, "exit_reason", ab_exit_reason(r->exit));
   ab_json_put_string(w, "schedule", r->schedule);
@@ -61,25 +48,27 @@ static void put_row(struct ab_json_writer *w, const struct ab_suite_row *row, co
   ab_json_put_double(w, "seconds", r->seconds);
   ab_json_put_double(w, "worst", r->distance);
   ab_json_put_double(w, "worst_bound", r->limit);
-  put_cells(w, r);
+  ab_json_put_object(w, "matrix", false);
+  for (int c = 0; c < AB_COLUMNS; c++)
+    ab_json_put_string(w, ab_column_name((enum ab_column)c), ab_cell_name(r->cell[c]));
+  ab_json_put_end(w);
 }
 
 /* A row that could not be opened or run: its sentence instead of a report. */
-static ab_status refuse(struct ab_json_writer *w, const struct ab_suite_row *row, struct ab_suite_result *r) {
+static ab_status refuse(struct ab_papers *papers, const struct ab_suite_row *row, struct ab_suite_result *r) {
   char sentence[2048], line[2100];
   ab_text_escape(sentence, sizeof sentence, ab_status_message());
   ab_status_clear();
   r->exit = AB_EXIT_USAGE;
   snprintf(line, sizeof line, "ERROR: %s\n", sentence);
   AB_TRY(ab_mem_string(&r->text, line));
-  if (!w) return AB_OK;
-  put_row(w, row, r);
-  ab_json_put_string(w, "because", sentence);
-  ab_json_put_end(w);
-  return AB_OK;
+  const struct members members = {row, r};
+  const struct ab_entry entry = {.name = row->name, .because = sentence, .config = row->target,
+                                 .members = put_members, .ctx = &members};
+  return ab_papers_entry(papers, &entry);
 }
 
-static ab_status take(struct ab_json_writer *w, const struct ab_suite_row *row, struct ab_suite_result *r,
+static ab_status take(struct ab_papers *papers, const struct ab_suite_row *row, struct ab_suite_result *r,
                       const struct ab_judgement *j) {
   struct ab_outcome outcome;
   AB_TRY(ab_outcome_new(&outcome, j, tool));
@@ -87,44 +76,41 @@ static ab_status take(struct ab_json_writer *w, const struct ab_suite_row *row, 
   r->exit = ab_report_exit(&outcome.report);
   bool shown = r->exit != AB_EXIT_EQUAL || j->request.verbose;
   ab_status status = shown ? ab_report_text(&r->text, &outcome.report) : AB_OK;
-  if (w && status == AB_OK) {
-    put_row(w, row, r);
-    ab_report_put(w, "report", &outcome.report);
-    ab_json_put_end(w);
-  }
+  const struct members members = {row, r};
+  outcome.entry.name = row->name;
+  outcome.entry.members = put_members;
+  outcome.entry.ctx = &members;
+  if (status == AB_OK) status = ab_papers_entry(papers, &outcome.entry);
   ab_outcome_free(&outcome);
   return status;
 }
 
-static ab_status run_row(struct ab_json_writer *w, const struct ab_request *request, const struct ab_suite_row *row,
+static ab_status run_row(struct ab_papers *papers, const struct ab_request *request, const struct ab_suite_row *row,
                          struct ab_suite_result *r) {
   struct ab_judgement j;
   struct ab_request own = request_of(request, row);
-  double start = now();
-  if (ab_judgement_open(&j, &own) != AB_OK) return refuse(w, row, r);
+  if (ab_judgement_open(&j, &own) != AB_OK) return refuse(papers, row, r);
   ab_status status = ab_judgement_run(&j);
-  r->seconds = now() - start;
-  status = status == AB_OK ? take(w, row, r, &j) : refuse(w, row, r);
+  r->seconds = j.seconds;
+  status = status == AB_OK ? take(papers, row, r, &j) : refuse(papers, row, r);
   ab_judgement_close(&j);
   return status;
 }
 
-static ab_status run_rows(struct ab_json_writer *w, const struct ab_request *request, const struct ab_suite *suite,
+static ab_status run_rows(struct ab_papers *papers, const struct ab_request *request, const struct ab_suite *suite,
                           struct ab_suite_result *results) {
   for (size_t i = 0; i < suite->rows; i++) {
-    if (!suite->row[i].skip) {
-      AB_TRY(run_row(w, request, &suite->row[i], &results[i]));
-    } else if (w) {
-      put_row(w, &suite->row[i], &results[i]);
-      ab_json_put_end(w);
-    }
+    const struct ab_entry skipped = {.name = suite->row[i].name, .skip = suite->row[i].skip};
+    if (skipped.skip) AB_TRY(ab_papers_entry(papers, &skipped));
+    else AB_TRY(run_row(papers, request, &suite->row[i], &results[i]));
   }
   return AB_OK;
 }
 
 ab_status ab_suite_run_rows(struct ab_suite_result *results, const struct ab_suite *suite,
                             const struct ab_request *request) {
-  return run_rows(NULL, request, suite, results);
+  struct ab_papers none = {.options = &request->papers};
+  return run_rows(&none, request, suite, results);
 }
 
 void ab_suite_results_free(struct ab_suite_result *results, size_t rows) {
@@ -132,34 +118,14 @@ void ab_suite_results_free(struct ab_suite_result *results, size_t rows) {
   ab_mem_free(results);
 }
 
-static void put_begin(struct ab_json_writer *w, const struct ab_suite *suite) {
-  ab_json_put_object(w, NULL, false);
-  ab_json_put_string(w, "schema", schema);
-  ab_json_put_string(w, "tool", tool);
-  ab_json_put_string(w, "version", ab_version);
-  ab_json_put_string(w, "suite", suite->path);
-  ab_json_put_array(w, "cases", false);
-}
-
-static ab_status write_json(struct ab_json_writer *w, const char *path, enum ab_exit exit) {
-  const char *text;
-  size_t size;
-  ab_json_put_end(w);
-  ab_json_put_int64(w, "exit_code", exit);
-  ab_json_put_string(w, "exit_reason", ab_exit_reason(exit));
-  ab_json_put_end(w);
-  AB_TRY(ab_json_writer_finish(&text, &size, w));
-  AB_TRY(ab_report_write(path, text));
-  return AB_OK;
-}
-
-static ab_status run_all(int *code, struct ab_json_writer *w, const struct ab_request *request,
+static ab_status run_all(int *code, struct ab_papers *papers, const struct ab_request *request,
                          const struct ab_suite *suite, struct ab_suite_result *results) {
-  if (w) put_begin(w, suite);
-  AB_TRY(run_rows(w, request, suite, results));
+  AB_TRY(run_rows(papers, request, suite, results));
   enum ab_exit exit = ab_suite_exit(suite, results);
-  if (!request->json || strcmp(request->json, "-") != 0) ab_suite_print(stdout, suite, results);
-  if (w) AB_TRY(write_json(w, request->json, exit));
+  bool colour = ab_papers_colour(&request->papers, STDOUT_FILENO);
+  if (!ab_papers_on_stdout(&request->papers)) AB_TRY(ab_suite_print(stdout, suite, results, colour));
+  if (fflush(stdout) != 0) return AB_FAIL(AB_EIO, "cannot write standard output");
+  AB_TRY(ab_papers_write(papers, exit));
   *code = exit;
   return AB_OK;
 }
@@ -167,12 +133,13 @@ static ab_status run_all(int *code, struct ab_json_writer *w, const struct ab_re
 ab_status ab_suite_run(int *code, const struct ab_request *request) {
   struct ab_suite suite;
   struct ab_suite_result *results = NULL;
-  struct ab_json_writer *w = NULL;
+  struct ab_papers papers;
+  const struct ab_about about = {tool, ab_version, request->suite};
   AB_TRY(ab_suite_read(&suite, request->suite));
-  ab_status status = ab_mem_new(&results, suite.rows, sizeof *results);
-  if (status == AB_OK && request->json) status = ab_json_writer_new(&w);
-  if (status == AB_OK) status = run_all(code, w, request, &suite, results);
-  ab_json_writer_free(w);
+  ab_status status = ab_papers_open(&papers, &request->papers, &about);
+  if (status == AB_OK) status = ab_mem_new(&results, suite.rows, sizeof *results);
+  if (status == AB_OK) status = run_all(code, &papers, request, &suite, results);
+  ab_papers_close(&papers);
   ab_suite_results_free(results, suite.rows);
   ab_suite_free(&suite);
   return status;

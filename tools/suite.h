@@ -15,13 +15,13 @@
  *
  * --json writes `abpipe-suite/1`: tool, version, suite, `cases`, exit_code, exit_reason. A case has name and skip, or
  * name, case, exit_code, exit_reason, schedule, routes, seconds, worst, worst_bound, `matrix` (a word per column) and
- * `report` (abpipe-report/1) or, if it could not be opened, `because`.
+ * `report` (abpipe-report/1) or, if it could not be opened, `because` (docs/suite.schema.json).
  */
 #pragma once
 
 #include <stdio.h>
 
-#include "exitcode.h"
+#include "report.h"
 #include "request.h"
 #include "yaml_door.h"
 
@@ -44,9 +44,6 @@ struct ab_suite {
 ab_status ab_suite_read(struct ab_suite *out, const char *path);
 void ab_suite_free(struct ab_suite *suite);
 
-/* What a cell of the matrix says; a fold of cells is the largest. */
-enum ab_cell { AB_CELL_NONE, AB_CELL_SAME, AB_CELL_WITHIN, AB_CELL_OVER, AB_CELL_BROKEN, AB_CELLS };
-
 enum ab_column {
   AB_COLUMN_OUTPUTS, /* of the two routes against each other, by quantity */
   AB_COLUMN_D_INPUTS,
@@ -63,8 +60,7 @@ enum ab_column {
 /* "outputs", for JSON; and three letters for the matrix. */
 const char *ab_column_name(enum ab_column column);
 const char *ab_column_short(enum ab_column column);
-/* "same", "within", ...; and the sign of the matrix. */
-const char *ab_cell_name(enum ab_cell cell);
+/* The sign of a cell (report.h) in the matrix. */
 char ab_cell_sign(enum ab_cell cell);
 
 struct ab_suite_result {
@@ -81,7 +77,7 @@ void ab_suite_judge(struct ab_suite_result *out, const struct ab_judgement *j);
 
 /* results: one per row. The fold of all that ran; 5 when nothing did. */
 enum ab_exit ab_suite_exit(const struct ab_suite *suite, const struct ab_suite_result *results);
-void ab_suite_print(FILE *out, const struct ab_suite *suite, const struct ab_suite_result *results);
+ab_status ab_suite_print(FILE *out, const struct ab_suite *suite, const struct ab_suite_result *results, bool colour);
 
 /* Runs every row that is not skipped, with the command line's numerics, timeout and routes. results: zeroed, one per
  * row; freed with their texts by ab_suite_results_free. */
@@ -89,6 +85,6 @@ ab_status ab_suite_run_rows(struct ab_suite_result *results, const struct ab_sui
                             const struct ab_request *request);
 void ab_suite_results_free(struct ab_suite_result *results, size_t rows);
 
-/* Runs request->suite, prints the matrix (stdout, unless the JSON goes there), writes `abpipe-suite/1` to
- * request->json. *code is the exit code; a failure is exit 2. */
+/* Runs request->suite, prints the matrix (stdout, unless a report goes there), writes the reports that were asked for.
+ * *code is the exit code; a failure is exit 2. */
 ab_status ab_suite_run(int *code, const struct ab_request *request);

@@ -17,30 +17,15 @@ static const struct {
                          [AB_COLUMN_FLOAT64] = {"float64", "f64"},
                          [AB_COLUMN_RECORDED] = {"recorded", "rec"}};
 
-static const struct {
-  const char *name;
-  char sign;
-} cells[AB_CELLS] = {[AB_CELL_NONE] = {"not compared", '.'},
-                     [AB_CELL_SAME] = {"same bits", '='},
-                     [AB_CELL_WITHIN] = {"within bound", '<'},
-                     [AB_CELL_OVER] = {"over bound", 'X'},
-                     [AB_CELL_BROKEN] = {"not comparable", '!'}};
+static const char signs[AB_CELLS] = {[AB_CELL_NONE] = '.', [AB_CELL_SAME] = '=', [AB_CELL_WITHIN] = '<',
+                                     [AB_CELL_OVER] = 'X', [AB_CELL_BROKEN] = '!'};
 
 const char *ab_column_name(enum ab_column column) { return columns[column].name; }
 const char *ab_column_short(enum ab_column column) { return columns[column].letters; }
-const char *ab_cell_name(enum ab_cell cell) { return cells[cell].name; }
-char ab_cell_sign(enum ab_cell cell) { return cells[cell].sign; }
+char ab_cell_sign(enum ab_cell cell) { return signs[cell]; }
 
 static void fold(enum ab_cell *into, enum ab_cell cell) {
   if (cell > *into) *into = cell;
-}
-
-static enum ab_cell cell_of(const struct ab_verdict *v, enum ab_quantity q) {
-  const struct ab_tally *t = &v->by_quantity[q];
-  if (t->expected != AB_UNCOUNTED && t->expected != t->compared) return AB_CELL_BROKEN;
-  if (!t->compared) return AB_CELL_NONE;
-  if (v->failing_of[q]) return AB_CELL_OVER;
-  return v->differing_of[q] ? AB_CELL_WITHIN : AB_CELL_SAME;
 }
 
 static enum ab_cell cell_of_all(const struct ab_verdict *v) {
@@ -61,7 +46,7 @@ static void judge_routes(enum ab_cell *cell, const struct ab_verdict *v) {
                                                        [AB_Q_COTANGENT] = AB_COLUMN_LAYERS};
   bool broken = false;
   for (int q = 0; q < AB_QUANTITIES; q++) {
-    enum ab_cell found = cell_of(v, (enum ab_quantity)q);
+    enum ab_cell found = ab_cell_of(v, (enum ab_quantity)q);
     broken |= found == AB_CELL_BROKEN;
     fold(&cell[column[q]], found);
   }

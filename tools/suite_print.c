@@ -1,7 +1,8 @@
 #include <string.h>
 
+#include "mem.h"
+#include "papers.h"
 #include "suite.h"
-#include "text.h"
 
 enum { OUTCOMES = 7 };
 
@@ -28,17 +29,26 @@ enum ab_exit ab_suite_exit(const struct ab_suite *suite, const struct ab_suite_r
   return ran ? exit : AB_EXIT_INCOMPARABLE;
 }
 
-static void print_verdict(FILE *out, const struct ab_suite *suite, const struct ab_suite_result *results) {
+static ab_status print_verdict(FILE *out, const struct ab_suite *suite, const struct ab_suite_result *results,
+                               bool colour) {
   size_t count[OUTCOMES], ran = tally(count, suite, results);
   enum ab_exit exit = ab_suite_exit(suite, results);
-  char path[512];
-  ab_text_escape(path, sizeof path, suite->path);
-  fprintf(out, "%s: suite %s; %zu of %zu cases equal", exit == AB_EXIT_EQUAL ? "EQUAL" : "RED", path,
-          count[AB_EXIT_EQUAL], ran);
+  struct ab_page page = {0};
+  char *text, *painted = NULL;
+  ab_page_print(&page, "%s: suite ", exit == AB_EXIT_EQUAL ? "EQUAL" : "RED");
+  ab_page_escape(&page, AB_ESCAPE_TERMINAL, suite->path);
+  ab_page_print(&page, "; %zu of %zu cases equal", count[AB_EXIT_EQUAL], ran);
   for (int e = 1; e < OUTCOMES; e++)
-    if (count[e]) fprintf(out, ", %zu %s", count[e], ab_exit_reason((enum ab_exit)e));
-  fprintf(out, ", %zu skipped\n", suite->rows - ran);
-  if (suite->about) fprintf(out, "about: %s\n", suite->about);
+    if (count[e]) ab_page_print(&page, ", %zu %s", count[e], ab_exit_reason((enum ab_exit)e));
+  ab_page_print(&page, ", %zu skipped\n", suite->rows - ran);
+  if (suite->about) ab_page_say(&page, AB_ESCAPE_TERMINAL, "about: %s", suite->about);
+  if (suite->about) ab_page_put(&page, "\n");
+  AB_TRY(ab_page_take(&text, &page));
+  ab_status status = colour ? ab_painted(&painted, text, exit) : AB_OK;
+  if (status == AB_OK) fputs(painted ? painted : text, out);
+  ab_mem_free(text);
+  ab_mem_free(painted);
+  return status;
 }
 
 static int widest(const struct ab_suite *suite) {
@@ -54,33 +64,58 @@ static void print_head(FILE *out, int width) {
   fprintf(out, " worst of its bound  exit\n");
 }
 
-static void print_row(FILE *out, int width, const struct ab_suite_row *row, const struct ab_suite_result *r) {
-  fprintf(out, "%-*s  %-12s %-12s", width, row->name, r->schedule[0] ? r->schedule : "-", r->pair[0] ? r->pair : "-");
+/* A name at the start of a line, where a CI host looks for commands. */
+static ab_status print_name(FILE *out, const char *name, int width) {
+  struct ab_page page = {0};
+  char *shown;
+  ab_page_escape(&page, AB_ESCAPE_TERMINAL, name);
+  AB_TRY(ab_page_take(&shown, &page));
+  fprintf(out, "%-*s", width, shown);
+  ab_mem_free(shown);
+  return AB_OK;
+}
+
+static ab_status print_row(FILE *out, int width, const struct ab_suite_row *row, const struct ab_suite_result *r) {
+  AB_TRY(print_name(out, row->name, width));
+  fprintf(out, "  %-12s %-12s", r->schedule[0] ? r->schedule : "-", r->pair[0] ? r->pair : "-");
   for (int c = 0; c < AB_COLUMNS; c++) fprintf(out, "  %c ", ab_cell_sign(r->cell[c]));
   if (r->distance > 0)
     fprintf(out, " %-8.1e of %-8.1e", r->distance, r->limit);
   else
     fprintf(out, " %-20s", "0");
   fprintf(out, " %d\n", (int)r->exit);
+  return AB_OK;
 }
 
-static void print_matrix(FILE *out, const struct ab_suite *suite, const struct ab_suite_result *results) {
+static ab_status print_matrix(FILE *out, const struct ab_suite *suite, const struct ab_suite_result *results) {
   int width = widest(suite);
   print_head(out, width);
   for (size_t i = 0; i < suite->rows; i++)
-    if (!suite->row[i].skip) print_row(out, width, &suite->row[i], &results[i]);
+    if (!suite->row[i].skip) AB_TRY(print_row(out, width, &suite->row[i], &results[i]));
   fprintf(out, "= same bits, < within its bound, X over it, ! structure or counts differ, . not compared\n");
   fprintf(out, "out dX dW los par lay cnt: the two routes against each other; orc: each against the oracle; f64: the "
                "first against the float64 oracle; rec: each against recorded numbers\n");
+  return AB_OK;
 }
 
-void ab_suite_print(FILE *out, const struct ab_suite *suite, const struct ab_suite_result *results) {
-  print_verdict(out, suite, results);
-  print_matrix(out, suite, results);
+static ab_status print_text(FILE *out, const struct ab_suite_row *row, const struct ab_suite_result *r, bool colour) {
+  char *painted = NULL;
+  if (!r->text) return AB_OK;
+  fputs("\n", out);
+  AB_TRY(print_name(out, row->name, 0));
+  if (colour) AB_TRY(ab_painted(&painted, r->text, r->exit));
+  fprintf(out, ": %s", painted ? painted : r->text);
+  ab_mem_free(painted);
+  return AB_OK;
+}
+
+ab_status ab_suite_print(FILE *out, const struct ab_suite *suite, const struct ab_suite_result *results, bool colour) {
+  AB_TRY(print_verdict(out, suite, results, colour));
+  AB_TRY(print_matrix(out, suite, results));
   for (size_t i = 0; i < suite->rows; i++)
     if (suite->row[i].skip) fprintf(out, "skipped: %s: %s\n", suite->row[i].name, suite->row[i].skip);
-  for (size_t i = 0; i < suite->rows; i++)
-    if (results[i].text) fprintf(out, "\n%s: %s", suite->row[i].name, results[i].text);
+  for (size_t i = 0; i < suite->rows; i++) AB_TRY(print_text(out, &suite->row[i], &results[i], colour));
   enum ab_exit exit = ab_suite_exit(suite, results);
   fprintf(out, "exit: %d (%s)\n", (int)exit, ab_exit_reason(exit));
+  return AB_OK;
 }

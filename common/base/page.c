@@ -24,7 +24,7 @@ static void add(struct ab_page *page, const char *text, size_t length) {
 
 void ab_page_put(struct ab_page *page, const char *text) { add(page, text, strlen(text)); }
 
-static const char xml_specials[] = "&<>\"'", markdown_specials[] = "&<>\"'`*_[](){}\\|~#@:!$^", data_specials[] = "%",
+static const char xml_specials[] = "&<>\"'", markdown_specials[] = "&<>\"'`*_[]\\|~#@:!$^", data_specials[] = "%",
                   property_specials[] = "%:,";
 
 /* What each document writes around the two hex digits of its special characters. */

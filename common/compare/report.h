@@ -30,7 +30,7 @@ struct ab_report {
   const struct ab_distance *distance; /* of A and B to float64; NULL or not known: A = B */
   const struct ab_slope *slope;       /* NULL or not known: not asked */
   const struct ab_teeth *teeth; /* NULL: nothing was proved */
-  bool verbose;                 /* every control and every blind row on a line of its own */
+  bool verbose;                 /* every control, blind row and finding on a line of its own */
   const struct ab_side_failure *failure;
   size_t failures;
   const struct ab_explained_list *explained; /* NULL: nothing was looked for */
@@ -39,6 +39,13 @@ struct ab_report {
   enum ab_exit extra; /* folded into the exit code: golden trouble, self-test; AB_EXIT_EQUAL if none */
   const char *extra_sentence; /* why; NULL if none */
 };
+
+/* What one quantity of one comparison gave; a fold of cells is the largest. */
+enum ab_cell { AB_CELL_NONE, AB_CELL_SAME, AB_CELL_WITHIN, AB_CELL_OVER, AB_CELL_BROKEN, AB_CELLS };
+/* "same bits", "within bound", ... */
+const char *ab_cell_name(enum ab_cell cell);
+/* Of a verdict and one of its quantities. */
+enum ab_cell ab_cell_of(const struct ab_verdict *v, enum ab_quantity q);
 
 /* The fold over failures, verdicts and `extra`; 5 when there is no verdict and nothing else. */
 enum ab_exit ab_report_exit(const struct ab_report *report);

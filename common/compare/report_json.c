@@ -172,7 +172,15 @@ static void put_finding(struct ab_json_writer *w, const char *key, const struct 
   ab_json_put_end(w);
 }
 
-static void put_verdict(struct ab_json_writer *w, const struct ab_verdict *v) {
+/* All that differs, for a verbose report. */
+static void put_findings(struct ab_json_writer *w, const struct ab_verdict *v) {
+  ab_json_put_array(w, "findings", false);
+  for (size_t i = 0; i < v->findings; i++) put_finding(w, NULL, &v->finding[i], true);
+  ab_json_put_end(w);
+  put_count(w, "findings_left_out", v->differing - v->findings);
+}
+
+static void put_verdict(struct ab_json_writer *w, const struct ab_verdict *v, bool verbose) {
   ab_json_put_object(w, NULL, false);
   ab_json_put_string(w, "a", v->name_a);
   ab_json_put_string(w, "b", v->name_b);
@@ -191,6 +199,7 @@ static void put_verdict(struct ab_json_writer *w, const struct ab_verdict *v) {
   put_finding(w, "worst", &v->worst, v->any);
   put_finding(w, "first_divergence", &v->first, v->failing > 0);
   put_finding(w, "first_difference", &v->first_difference, v->any_difference);
+  if (verbose) put_findings(w, v);
   ab_json_put_end(w);
 }
 
@@ -286,7 +295,7 @@ void ab_report_put(struct ab_json_writer *w, const char *key, const struct ab_re
   put_string(w, "because", r->extra_sentence);
   put_failures(w, r);
   ab_json_put_array(w, "comparisons", false);
-  for (size_t i = 0; i < r->verdicts; i++) put_verdict(w, r->verdict[i]);
+  for (size_t i = 0; i < r->verdicts; i++) put_verdict(w, r->verdict[i], r->verbose);
   ab_json_put_end(w);
   put_explained(w, r->explained);
   ab_teeth_put(w, r->teeth);

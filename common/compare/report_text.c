@@ -22,7 +22,7 @@ __attribute__((format(printf, 2, 3))) static void say(struct ab_page *l, const c
 
 static const char *text_or(const char *text, const char *otherwise) { return text ? text : otherwise; }
 
-static const char *headline(enum ab_exit exit) {
+const char *ab_headline(enum ab_exit exit) {
   static const char *const words[] = {[AB_EXIT_EQUAL] = "EQUAL",
                                       [AB_EXIT_DIFFERENT] = "DIFFERENT",
                                       [AB_EXIT_USAGE] = "ERROR",
@@ -36,7 +36,7 @@ static const char *headline(enum ab_exit exit) {
 static void line_verdict(struct ab_page *l, const struct ab_report *r) {
   enum ab_exit exit = ab_report_exit(r);
   const struct ab_verdict *v = r->verdicts ? r->verdict[0] : NULL;
-  say(l, "%s: ", headline(exit));
+  say(l, "%s: ", ab_headline(exit));
   if (v) say(l, "%s against %s, ", v->name_a, v->name_b);
   say(l, "%s", text_or(r->case_name, "no case"));
   if (v && v->failing)
@@ -95,7 +95,7 @@ static void put_tally(struct ab_page *l, const char *what, const struct ab_tally
     say(l, "%zu of %zu %s", t->compared, t->expected, what);
 }
 
-static void line_compared(struct ab_page *l, const struct ab_verdict *v) {
+void ab_report_put_compared(struct ab_page *l, const struct ab_verdict *v) {
   put(l, "compared: ");
   put_tally(l, "tensors", &v->tensors);
   put(l, ", ");
@@ -166,10 +166,9 @@ static void put_index(struct ab_page *l, const struct ab_shape *shape, size_t fl
   put(l, "]");
 }
 
-static void line_worst(struct ab_page *l, const struct ab_verdict *v) {
-  const struct ab_finding *f = &v->worst;
-  put(l, "worst: ");
-  if (!v->any_difference) {
+static void line_worst(struct ab_page *l, const char *word, const struct ab_verdict *v, const struct ab_finding *f) {
+  say(l, "%s: ", word);
+  if (!f->differs) {
     put(l, "no tensor differs in any bit\n");
     return;
   }
@@ -181,12 +180,11 @@ static void line_worst(struct ab_page *l, const struct ab_verdict *v) {
   put(l, ")\n");
 }
 
-static void line_values(struct ab_page *l, const struct ab_verdict *v) {
-  const struct ab_finding *f = &v->worst;
+static void line_values(struct ab_page *l, const struct ab_verdict *v, const struct ab_finding *f) {
   const struct ab_value_pair *p = &f->difference.worst;
   char a[64], b[64];
-  if (!v->any_difference || !f->difference.differing) {
-    put(l, v->any_difference ? "values: not kept on both sides\n" : "values: none to show\n");
+  if (!f->differs || !f->difference.differing) {
+    put(l, f->differs ? "values: not kept on both sides\n" : "values: none to show\n");
     return;
   }
   ab_value_print(a, sizeof a, p->a, p->bits_a, f->difference.dtype_a);
@@ -203,8 +201,7 @@ static const char *certainty(const struct ab_finding *f) {
   return f->evidence == AB_EVIDENCE_DIGEST && f->differs ? " or more" : "";
 }
 
-static void line_bound(struct ab_page *l, const struct ab_verdict *v) {
-  const struct ab_finding *f = &v->worst;
+static void line_bound(struct ab_page *l, const struct ab_verdict *v, const struct ab_finding *f) {
   char limit[AB_NUMBER_MAX], distance[AB_NUMBER_MAX];
   ab_number_print(limit, f->bound.limit);
   ab_number_print(distance, f->distance);
@@ -253,7 +250,7 @@ static void put_place(struct ab_page *l, const struct ab_where *at) {
   if (at->repeat >= 0) say(l, " repeat %d", at->repeat);
 }
 
-static void line_first(struct ab_page *l, const struct ab_verdict *v) {
+void ab_report_put_first(struct ab_page *l, const struct ab_verdict *v) {
   put(l, "first divergence: ");
   if (!v->failing) {
     put(l, "none");
@@ -266,13 +263,29 @@ static void line_first(struct ab_page *l, const struct ab_verdict *v) {
   put(l, "\n");
 }
 
+void ab_report_put_finding(struct ab_page *l, const char *word, const struct ab_verdict *v,
+                           const struct ab_finding *f) {
+  line_worst(l, word, v, f);
+  line_values(l, v, f);
+  line_bound(l, v, f);
+}
+
 static void lines_shown(struct ab_page *l, const struct ab_report *r) {
   const struct ab_verdict *shown = ab_report_shown(r);
   if (!shown) return;
-  line_worst(l, shown);
-  line_values(l, shown);
-  line_bound(l, shown);
-  line_first(l, shown);
+  ab_report_put_finding(l, "worst", shown, &shown->worst);
+  ab_report_put_first(l, shown);
+}
+
+/* --verbose: all that differs, as it came. */
+static void lines_findings(struct ab_page *l, const struct ab_report *r) {
+  for (size_t i = 0; r->verbose && i < r->verdicts; i++) {
+    const struct ab_verdict *v = r->verdict[i];
+    for (size_t f = 0; f < v->findings; f++)
+      ab_report_put_finding(l, v->finding[f].fails ? "finding over its bound" : "finding", v, &v->finding[f]);
+    if (v->findings < v->differing) say(l, "findings: and %zu more", v->differing - v->findings);
+    if (v->findings < v->differing) put(l, "\n");
+  }
 }
 
 static void lines_teeth(struct ab_page *l, const struct ab_report *r) {
@@ -301,12 +314,13 @@ ab_status ab_report_text(char **out, const struct ab_report *report) {
   lines_explained(&l, report);
   lines_reasons(&l, report);
   for (size_t i = 0; i < report->verdicts; i++) lines_structure(&l, report->verdict[i]);
-  if (report->verdicts) line_compared(&l, report->verdict[0]);
+  if (report->verdicts) ab_report_put_compared(&l, report->verdict[0]);
   line_numerics(&l, report);
   if (report->verdicts) line_against(&l, report);
   lines_shown(&l, report);
   line_distance(&l, report);
   line_slope(&l, report);
+  lines_findings(&l, report);
   lines_teeth(&l, report);
   lines_notes(&l, report);
   put(&l, "reproduce: ");

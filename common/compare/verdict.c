@@ -71,7 +71,21 @@ static bool worse(const struct ab_finding *a, const struct ab_finding *b) {
   return score(a) > score(b);
 }
 
-static void tally(struct ab_verdict *v, const struct ab_finding *f) {
+/* Findings that differ: the worst of each quantity, and a list. */
+static ab_status keep(struct ab_verdict *v, const struct ab_finding *f) {
+  if (!f->differs) return AB_OK;
+  if (!v->differing_of[f->quantity] || worse(f, &v->worst_of[f->quantity])) v->worst_of[f->quantity] = *f;
+  if (v->findings == AB_FINDINGS_MAX) return AB_OK;
+  if (v->findings == v->findings_room) {
+    AB_TRY(ab_mem_resize(&v->finding, 2 * v->findings_room + 16, sizeof *v->finding));
+    v->findings_room = 2 * v->findings_room + 16;
+  }
+  v->finding[v->findings++] = *f;
+  return AB_OK;
+}
+
+static ab_status tally(struct ab_verdict *v, const struct ab_finding *f) {
+  AB_TRY(keep(v, f));
   v->differing += f->differs;
   v->failing += f->fails;
   v->differing_of[f->quantity] += f->differs;
@@ -83,6 +97,7 @@ static void tally(struct ab_verdict *v, const struct ab_finding *f) {
   if (f->differs && (!v->any_difference || f->order < v->first_difference.order)) v->first_difference = *f;
   v->any_difference |= f->differs;
   if (f->fails && (v->failing == 1 || f->order < v->first.order)) v->first = *f;
+  return AB_OK;
 }
 
 struct ab_bound ab_comparison_bound(const struct ab_comparison *c, const struct ab_identity *id,
@@ -118,7 +133,7 @@ static ab_status judge_tensor(struct join *j, const struct ab_recorded *ra, cons
   j->v->nonfinite += (size_t)(a->summary.nonfinite + b->summary.nonfinite);
   j->v->by_quantity[quantity].compared++;
   j->elements[quantity] += (size_t)b->summary.count;
-  tally(j->v, &f);
+  AB_TRY(tally(j->v, &f));
   return note_step(j, &f);
 }
 
@@ -153,7 +168,7 @@ static ab_status judge_metric(struct join *j, const struct ab_recorded_metric *r
   j->v->nonfinite += f.difference.nonfinite_a + f.difference.nonfinite_b;
   j->v->sign_only += f.difference.sign_only;
   j->v->by_quantity[AB_Q_METRIC].compared++;
-  tally(j->v, &f);
+  AB_TRY(tally(j->v, &f));
   return note_step(j, &f);
 }
 
@@ -261,6 +276,7 @@ ab_status ab_verdict(struct ab_verdict *out, const struct ab_comparison *compari
   }
   ab_groups_free(&j.groups);
   ab_mem_free(j.step);
+  if (status != AB_OK) ab_mem_free(v.finding);
   AB_TRY(status);
   *out = v;
   return AB_OK;
@@ -268,5 +284,8 @@ ab_status ab_verdict(struct ab_verdict *out, const struct ab_comparison *compari
 
 void ab_verdict_free(struct ab_verdict *verdict) {
   ab_mem_free(verdict->group);
+  ab_mem_free(verdict->finding);
   verdict->group = NULL;
+  verdict->finding = NULL;
+  verdict->findings = verdict->findings_room = 0;
 }

@@ -107,13 +107,16 @@ struct ab_verdict {
   struct ab_finding worst;       /* largest distance / limit, non-finite first; valid if `any` */
   struct ab_finding first;       /* first failing in b's order; valid if failing > 0 */
   struct ab_finding first_difference; /* first differing bit, failing or not; valid if any_difference */
+  struct ab_finding worst_of[AB_QUANTITIES]; /* as `worst`; valid if differing_of[q] > 0 */
+  struct ab_finding *finding;    /* owned; those that differ, as they came, at most AB_FINDINGS_MAX */
+  size_t findings, findings_room;
   bool uncalibrated;             /* a bound by AB_RULE_UNCALIBRATED or FLOOR was used */
   size_t changed;                /* identities that differ in structure */
   size_t changed_of[AB_QUANTITIES];
   struct ab_group *group;        /* owned; at most AB_GROUPS_MAX, the largest first */
   size_t groups, groups_left_out;
 };
-enum { AB_GROUPS_MAX = 32 };
+enum { AB_GROUPS_MAX = 32, AB_FINDINGS_MAX = 4096 };
 
 /* The bound of one identity: given goes before a calibration, which goes before own. */
 struct ab_bound ab_comparison_bound(const struct ab_comparison *c, const struct ab_identity *id,

@@ -127,7 +127,7 @@ START_TEST(test_the_matrix_prints) {
   results[2].cell[AB_COLUMN_COUNTERS] = AB_CELL_BROKEN;
   snprintf(name, sizeof name, "%s/matrix", scratch);
   FILE *out = fopen(name, "w");
-  ab_suite_print(out, &list, results);
+  ck_ok(ab_suite_print(out, &list, results, false));
   fclose(out);
   ck_ok(ab_file_read(&text, &size, name, 1 << 16));
   const char *const says[] = {

@@ -1,0 +1,97 @@
+#include "variables.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "mem.h"
+#include "text.h"
+
+extern char **environ;
+
+enum { NAME = 128 };
+
+/* What ab_config_each passes on. */
+struct pass {
+  struct ab_page *page;
+  const char *key, *nearest;
+  size_t best;
+  ab_status failed;
+};
+
+static void upper(char name[NAME], const char *key) {
+  size_t i = 0;
+  for (; key[i] && i < NAME - 1; i++) name[i] = (char)toupper((unsigned char)key[i]);
+  name[i] = '\0';
+}
+
+static ab_status put_variable(struct ab_page *page, const char *name, const char *value) {
+  char *word;
+  AB_TRY(ab_mem_new(&word, 4 * strlen(value) + 8, 1));
+  size_t used = ab_shell_word(word, 0, value);
+  ab_page_print(page, "M_%s=%.*s ", name, (int)used, word);
+  ab_mem_free(word);
+  return page->failed;
+}
+
+static void put_in_force(void *ctx, const char *key, const char *value, const char *source) {
+  struct pass *p = ctx;
+  char name[NAME], variable[NAME + 2];
+  if (p->failed != AB_OK || strcmp(source, "environment") != 0) return;
+  upper(name, key);
+  snprintf(variable, sizeof variable, "M_%s", name);
+  const char *given = getenv(variable);
+  p->failed = put_variable(p->page, name, given ? given : value);
+}
+
+ab_status ab_variables_put(struct ab_page *page, const struct ab_config *config) {
+  struct pass p = {.page = page};
+  ab_config_each(config, put_in_force, &p);
+  return p.failed;
+}
+
+static void nearer(void *ctx, const char *key, const char *value, const char *source) {
+  struct pass *p = ctx;
+  size_t distance = ab_edit_distance(key, p->key);
+  (void)value, (void)source;
+  if (distance >= p->best) return;
+  p->best = distance;
+  p->nearest = key;
+}
+
+/* "M_STEPS=3" -> "steps"; false for what MaxText would not take for a key either. */
+static bool key_of(char key[NAME], const char *entry) {
+  const char *equals = strchr(entry, '=');
+  if (strncmp(entry, "M_", 2) != 0 || !equals || equals - entry - 2 < 1 || equals - entry - 2 >= NAME) return false;
+  size_t length = (size_t)(equals - entry) - 2;
+  for (size_t i = 0; i < length; i++) {
+    if (islower((unsigned char)entry[2 + i])) return false;
+    key[i] = (char)tolower((unsigned char)entry[2 + i]);
+  }
+  key[length] = '\0';
+  return true;
+}
+
+static bool describe(char *text, size_t size, const struct ab_case *c, const char *key) {
+  char name[NAME], nearest[NAME];
+  upper(name, key);
+  if (ab_config_value(c->config, key)) {
+    if (c->bundle) snprintf(text, size, "M_%s is set and not read: the config of a bundle stands", name);
+    return c->bundle != NULL;
+  }
+  struct pass p = {.key = key, .nearest = "steps", .best = (size_t)-1};
+  ab_config_each(c->config, nearer, &p);
+  upper(nearest, p.nearest);
+  bool near = p.best <= strlen(key) / 2;
+  snprintf(text, size, "M_%s is set, but there is no such key%s%s", name, near ? "; the nearest is M_" : "",
+           near ? nearest : "");
+  return true;
+}
+
+ab_status ab_variables_each(const struct ab_case *opened, ab_status (*fn)(void *ctx, const char *sentence), void *ctx) {
+  char key[NAME], text[3 * NAME];
+  for (char **entry = environ; entry && *entry; entry++)
+    if (key_of(key, *entry) && describe(text, sizeof text, opened, key)) AB_TRY(fn(ctx, text));
+  return AB_OK;
+}
