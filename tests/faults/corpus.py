@@ -97,8 +97,9 @@ class Fault:
         one_of(self.path, 'explanation', self.expect['explanation'], EXPLANATIONS)
         if not re.fullmatch(r'S\d\d', self.seed):
             raise Malformed(f"{self.path}: 'seed' is {self.seed!r}, expected S and two digits")
-        if not re.fullmatch(r'[\w.-]+/[\w.-]+[#@][\w.]+', self.data['source']):
-            raise Malformed(f"{self.path}: 'source' is {self.data['source']!r}, expected owner/repo#number or @commit")
+        if not re.fullmatch(r'[\w.-]+/[\w.-]+[#@][\w.]+|mutant', self.data['source']):
+            raise Malformed(f"{self.path}: 'source' is {self.data['source']!r}, "
+                            'expected owner/repo#number, @commit or the word mutant')
         if not (ROOT / self.data['config']).exists():
             raise Malformed(f"{self.path}: 'config' is {self.data['config']!r}, which is not in the repository")
         for pair in self.data['trigger']:
