@@ -18,6 +18,18 @@ static ab_status wrong_count(const struct ab_recording *recording, const char *w
                  (long long)expected);
 }
 
+/* Every iteration of a stage that is no execution is a bubble, of a repeat that there is. */
+static ab_status check_bubbles(const struct ab_recording *recording, const struct ab_config *config, int s,
+                               int64_t steps) {
+  int64_t found = 0, cells = config->num_pipeline_microbatches * config->num_pipeline_repeats;
+  int64_t expected = steps * (ab_total_iterations(config) - cells);
+  char what[64];
+  for (int r = 0; r < config->num_pipeline_repeats; r++)
+    found += total(recording, AB_COUNT_BUBBLE, &(struct ab_where){.iteration = -1, .stage = s, .repeat = r});
+  snprintf(what, sizeof what, "bubbles of stage %d with a repeat that there is", s);
+  return found == expected ? AB_OK : wrong_count(recording, what, found, expected);
+}
+
 static ab_status check_cells(const struct ab_recording *recording, const struct ab_config *config, int64_t steps) {
   for (int r = 0; r < config->num_pipeline_repeats; r++) {
     for (int s = 0; s < config->num_stages; s++) {
@@ -29,6 +41,7 @@ static ab_status check_cells(const struct ab_recording *recording, const struct 
       if (found != expected) return wrong_count(recording, what, found, expected);
     }
   }
+  for (int s = 0; s < config->num_stages; s++) AB_TRY(check_bubbles(recording, config, s, steps));
   return AB_OK;
 }
 

@@ -113,6 +113,13 @@ static void repeat_rows(int32_t *x, size_t count, int64_t microbatches, int m) {
     if (i != m) memcpy(x + (size_t)i * size, x + (size_t)m * size, size * sizeof *x);
 }
 
+/* Rows of every microbatch become those of the one that is `by` after it, of the first ones after the last. */
+static void turn_rows(int32_t *to, const int32_t *from, size_t count, int64_t microbatches, int by) {
+  size_t ahead = count / (size_t)microbatches * (size_t)by;
+  memcpy(to, from + ahead, (count - ahead) * sizeof *to);
+  memcpy(to + count - ahead, from, ahead * sizeof *to);
+}
+
 static void shift_rows(int32_t *x, int64_t rows, int64_t length, bool keep_last) {
   for (int64_t r = 0; r < rows; r++) {
     int32_t *row = x + r * length;
@@ -139,7 +146,10 @@ static ab_status change_labels(struct ab_doctor *d, struct ab_batch *b, const st
   int32_t *copy;
   AB_TRY(take_copy(&copy, d, pass->kind == AB_IF_LABELS_INPUTS ? b->inputs : b->targets, count));
   if (pass->kind == AB_IF_LABELS) repeat_rows(copy, count, d->opened->config->num_pipeline_microbatches, pass->x);
-  if (pass->kind == AB_IF_LABELS_SHIFTED) shift_rows(copy, b->rows, b->length, pass->x == 1);
+  if (pass->kind == AB_IF_LABELS_TURNED)
+    turn_rows(copy, b->targets, count, d->opened->config->num_pipeline_microbatches, pass->x);
+  if (pass->kind == AB_IF_LABELS_SHIFTED && pass->x < 2) shift_rows(copy, b->rows, b->length, pass->x == 1);
+  if (pass->kind == AB_IF_LABELS_SHIFTED && pass->x == 2) shift_rows(copy, 1, b->rows * b->length, false);
   b->targets = copy;
   return AB_OK;
 }
@@ -203,6 +213,7 @@ ab_status ab_doctor_inputs(struct ab_doctor *d, struct ab_pass_inputs *inputs, i
     case AB_IF_NO_SEGMENTS:
       return change_places(d, train ? &b->inputs_segmentation : &given->segment_ids, count, p);
     case AB_IF_LABELS:
+    case AB_IF_LABELS_TURNED:
     case AB_IF_LABELS_SHIFTED:
     case AB_IF_LABELS_INPUTS:
       return change_labels(d, b, p);

@@ -176,11 +176,31 @@ static ab_status judge_golden(struct ab_judgement *j) {
   return AB_OK;
 }
 
+/* What is recomputed is there or not, as the counts say. */
+static bool only_recomputed_changed(const struct ab_verdict *v) {
+  for (size_t i = 0; i < v->groups; i++)
+    if (v->group[i].example.phase != AB_RECOMPUTE) return false;
+  return v->groups_left_out == 0;
+}
+
+/* What no tensor tells: where none differs, a count that is wrong is the explanation. */
+static void explain_count(struct ab_judgement *j, const char *reason) {
+  struct ab_explained_list *list = &j->explained;
+  if (j->verdict[0].failing || !only_recomputed_changed(&j->verdict[0]) || list->lines) return;
+  struct ab_explained_line *line = &list->line[list->lines++];
+  *line = (struct ab_explained_line){.id = "count",
+                                     .of = {.step = -1, .accumulation = -1, .microbatch = -1, .layer = -1}};
+  snprintf(line->of.tensor, sizeof line->of.tensor, "counters");
+  snprintf(line->side, sizeof line->side, "%.60s", j->side[AB_SIDE_B].name);
+  snprintf(line->text, sizeof line->text, "%.300s; no value differs", reason);
+}
+
 static void check(struct ab_judgement *j, ab_status status) {
   j->counts_checked++;
   j->counts_wrong += status != AB_OK;
   const char *reason = status == AB_OK ? "as the config asks" : ab_status_message();
   ab_fact_set(j->facts, AB_FACT_COUNTERS, status == AB_OK, reason);
+  if (status != AB_OK) explain_count(j, reason);
   if (status != AB_OK) ab_judgement_trouble(j, AB_EXIT_INCOMPARABLE, ab_status_message());
 }
 

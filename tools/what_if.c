@@ -74,10 +74,17 @@ static void add_inputs(struct ab_what_if_plan *plan) {
   add(plan, "no-segments", AB_IF_NO_SEGMENTS, 0, 0, "segments are not seen: every position is in one segment");
 }
 
-static void add_labels(struct ab_what_if_plan *plan) {
+static void add_labels(struct ab_what_if_plan *plan, int microbatches) {
   add(plan, "labels-of-microbatch", AB_IF_LABELS, 0, 0, "every microbatch has the labels of microbatch 0");
+  if (microbatches > 1)
+    add(plan, "labels-of-microbatch", AB_IF_LABELS_TURNED, 1, 0, "every microbatch has the labels of the next one");
+  if (microbatches > 2)
+    add(plan, "labels-of-microbatch", AB_IF_LABELS_TURNED, microbatches - 1, 0,
+        "every microbatch has the labels of the one before");
   add(plan, "shifted-labels", AB_IF_LABELS_SHIFTED, 0, 0, "labels are shifted once too often, the last ones 0");
   add(plan, "shifted-labels", AB_IF_LABELS_SHIFTED, 1, 0, "labels are shifted once too often, the last ones kept");
+  add(plan, "shifted-labels", AB_IF_LABELS_SHIFTED, 2, 0, "labels are shifted once too often, the last of a row is the "
+      "first of the next");
   add(plan, "shifted-labels", AB_IF_LABELS_INPUTS, 0, 0, "labels are not shifted: they are the inputs");
 }
 
@@ -115,6 +122,6 @@ ab_status ab_what_if_plan(struct ab_what_if_plan *out, const struct ab_case *c, 
   if (forward && out->layer >= 0) add_weights(out, c->config);
   if (forward && out->layer >= 0) add_transposed(out, c->config);
   if (forward && c->config->pipelined) add_inputs(out);
-  if (!forward && train && c->config->pipelined) add_labels(out);
+  if (!forward && train && c->config->pipelined) add_labels(out, (int)c->config->num_pipeline_microbatches);
   return AB_OK;
 }

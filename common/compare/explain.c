@@ -31,6 +31,7 @@ static const struct row rows[] = {
     {"other-microbatch", TENSOR, ab_match_other_microbatch},
     {"other-layer", TENSOR, ab_match_other_layer},
     {"stale", TENSOR, ab_match_stale},
+    {"not-cleared", TENSOR | VALUES, ab_match_not_cleared},
     {"constant-factor", TENSOR | VALUES, ab_match_factor},
     {"transposed", TENSOR | VALUES, ab_match_transposed},
     {"permuted", TENSOR | VALUES, ab_match_permuted},
@@ -49,7 +50,7 @@ const char *const ab_explain_vocabulary[] = {
     "other-microbatch", "other-repeat", "transposed", "permuted", "positions-of-microbatch", "segments-of-microbatch",
     "no-segments", "shifted-labels", "labels-of-microbatch", "wrong-denominator", "per-stage-clip", "not-clipped",
     "clipped-per-microbatch", "lr-of-step", "bias-correction", "weight-decay", "stale", "16-bit-accumulator",
-    "not-finite", "swapped-stages", "missing-term", "none", NULL};
+    "not-finite", "swapped-stages", "missing-term", "count", "none", NULL};
 
 static void add(struct ab_search *s, const char *id, const char *text) {
   struct ab_explained_list *list = s->out;

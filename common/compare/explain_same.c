@@ -102,6 +102,12 @@ ab_status ab_match_stale(struct ab_search *s) {
   const struct ab_recorded *o = ab_recording_find(s->q->truth, &before);
   if (o && same(&o->observation, &s->got->observation))
     ab_search_say(s, "is the value of step %d, expected that of step %d (bitwise)", before.step, before.step + 1);
+  if (before.step >= 0 || before.phase != AB_UPDATE) return AB_OK;
+  snprintf(before.tensor, sizeof before.tensor, "input/params/%.80s", s->finding->id.tensor);
+  before.phase = AB_FORWARD;
+  o = ab_recording_find(s->q->truth, &before);
+  if (o && same(&o->observation, &s->got->observation))
+    ab_search_say(s, "is the initial value, expected that after the update of step 0 (bitwise)");
   return AB_OK;
 }
 
@@ -111,20 +117,21 @@ static bool metric_of(double *out, const struct ab_recording *r, int step, const
   return m != NULL;
 }
 
-/* The rate is a function of the step alone, so any step's may be asked for. */
+/* The rate is a function of the step alone, so any step's may be asked for: the nearest is told. */
+enum { FURTHEST_RATE = 4096 };
 ab_status ab_match_metric_rate(struct ab_search *s) {
-  static const int order[] = {1, -1, 2, -2};
   int step = s->finding->id.step;
   double got, truth, other;
   const struct ab_explain_update *u = &s->q->update;
   if (strcmp(s->finding->id.tensor, "lr") != 0 || !u->known) return AB_OK;
   if (!metric_of(&got, s->q->got, step, "lr") || !metric_of(&truth, s->q->truth, step, "lr")) return AB_OK;
-  for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
-    if (step + order[i] < 0) continue;
-    other = u->rate(u->ctx, step + order[i]);
+  for (int i = 0; i < 2 * FURTHEST_RATE; i++) {
+    int of = step + (i % 2 ? -1 - i / 2 : 1 + i / 2);
+    if (of < 0) continue;
+    other = u->rate(u->ctx, of);
     if (other != got || other == truth) continue;
-    ab_search_say(s, "is the learning rate of step %d, %.9g; expected that of step %d, %.9g (exactly)",
-                  step + order[i], got, step, truth);
+    ab_search_say(s, "is the learning rate of step %d, %.9g; expected that of step %d, %.9g (exactly)", of, got, step,
+                  truth);
     return AB_OK;
   }
   return AB_OK;

@@ -44,6 +44,7 @@ ab_status ab_match_factor(struct ab_search *s);
 ab_status ab_match_transposed(struct ab_search *s);
 ab_status ab_match_permuted(struct ab_search *s);
 ab_status ab_match_16_bit(struct ab_search *s);
+ab_status ab_match_not_cleared(struct ab_search *s);
 /* explain_parts.c: by the truth's parts per microbatch. */
 ab_status ab_match_parts(struct ab_search *s);
 /* explain_update.c: by repeating the optimizer with one thing changed. */

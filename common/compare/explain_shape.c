@@ -101,6 +101,30 @@ ab_status ab_match_permuted(struct ab_search *s) {
   return AB_OK;
 }
 
+/* A gradient that was added to what the step before had left. */
+ab_status ab_match_not_cleared(struct ab_search *s) {
+  struct ab_identity before = s->finding->id;
+  size_t count = 0;
+  double *left, rest = 0, whole = 0;
+  before.step--;
+  if (s->finding->quantity != AB_Q_WEIGHT_GRADIENT || before.step < 0) return AB_OK;
+  AB_TRY(ab_search_values(&left, &count, s->q, 1, &before));
+  if (!left || count != s->count) {
+    ab_mem_free(left);
+    return AB_OK;
+  }
+  for (size_t i = 0; i < count; i++) {
+    double sum = s->y[i] + left[i];
+    rest += (s->x[i] - sum) * (s->x[i] - sum);
+    whole += left[i] * left[i];
+  }
+  ab_mem_free(left);
+  if (whole > 0 && sqrt(rest) <= ab_search_noise(s) * sqrt(whole))
+    ab_search_say_as(s, "stale", "is the truth plus the gradient of step %d, which was not cleared; residual %.2g",
+                     before.step, sqrt(rest / whole));
+  return AB_OK;
+}
+
 /* Whether x survives rounding to `bits` bits of fraction, as a sum kept in bfloat16 (7) or half precision (10) does. */
 static bool has_few_bits(double x, int bits) {
   int exponent;
@@ -120,7 +144,7 @@ ab_status ab_match_16_bit(struct ab_search *s) {
     int bits;
   } kinds[] = {{"bfloat16", 7}, {"half precision", 10}};
   double distance = ab_search_residual(s->x, s->y, 1, s->count);
-  if (s->count < 16 || !(distance < 0.1)) return AB_OK;
+  if (s->finding->quantity != AB_Q_WEIGHT_GRADIENT || s->count < 16 || !(distance < 0.1)) return AB_OK;
   for (size_t i = 0; i < 2; i++) {
     if (!all_have_few_bits(s->x, s->count, kinds[i].bits) || all_have_few_bits(s->y, s->count, kinds[i].bits)) continue;
     ab_search_say(s, "is near the truth (%.2g), and every one of its %zu values fits into %s: the sum was kept in 16 "

@@ -47,17 +47,18 @@ struct history {
   double *before, *mu, *nu, *direction; /* [count] */
 };
 
-/* -1: outside the layers. */
-static int stage_of(const struct ab_explain *q, int layer) {
-  return layer < 0 ? -1 : layer / q->layers_per_stage % q->stages;
+/* -1: outside the layers. With `ends` the embedding belongs to the first stage, the rest outside to the last. */
+static int stage_of(const struct ab_explain *q, int layer, const char *tensor, bool ends) {
+  if (layer >= 0) return layer / q->layers_per_stage % q->stages;
+  if (!ends) return -1;
+  return strstr(tensor, "embed") ? 0 : q->stages - 1;
 }
 
-static bool clips_together(const struct ab_explain *q, enum clip clip, const struct ab_identity *leaf, int own_layer) {
-  int own = stage_of(q, own_layer), other = stage_of(q, leaf->layer);
-  if (clip == CLIP_ALL || own == other) return true;
-  if (clip != CLIP_STAGE_AND_ENDS || (own >= 0 && other >= 0)) return false;
-  bool embedding = strstr(leaf->tensor, "embed") != NULL;
-  return other < 0 ? own == (embedding ? 0 : q->stages - 1) : own < 0;
+static bool clips_together(const struct history *h, enum clip clip, const struct ab_identity *leaf) {
+  const struct ab_explain *q = h->s->q;
+  bool ends = clip == CLIP_STAGE_AND_ENDS;
+  return clip == CLIP_ALL || stage_of(q, h->s->finding->id.layer, h->leaf, ends) ==
+                                 stage_of(q, leaf->layer, leaf->tensor, ends);
 }
 
 /* By what the step's gradient is multiplied. */
@@ -68,7 +69,7 @@ static double clip_factor(const struct history *h, int step, enum clip clip) {
   for (size_t i = 0; i < q->truth->observations; i++) {
     const struct ab_observation *o = &q->truth->observation[i].observation;
     if (o->id.step != step || ab_quantity_of(&o->id) != AB_Q_WEIGHT_GRADIENT) continue;
-    if (clips_together(q, clip, &o->id, h->s->finding->id.layer)) squares += o->summary.l2 * o->summary.l2;
+    if (clips_together(h, clip, &o->id)) squares += o->summary.l2 * o->summary.l2;
   }
   double norm = sqrt(squares);
   return norm < q->update.clip ? 1 : q->update.clip / norm;

@@ -154,6 +154,52 @@ START_TEST(the_value_of_the_step_before_is_named) {
 }
 END_TEST
 
+START_TEST(a_gradient_that_was_not_cleared_is_named) {
+  struct rig rig;
+  struct ab_identity now = gradient(1), before = gradient(1);
+  rig_new(&rig);
+  now.step = 1;
+  float *left = put(&rig, 1, before, 50), *truth = put(&rig, 1, now, 51), *got = put(&rig, 0, now, 51);
+  for (int i = 0; i < COUNT; i++) got[i] = truth[i] + (_i ? 0.5f : 1) * left[i];
+  side_observe(&rig.side[1], &before);
+  side_observe(&rig.side[1], &now);
+  side_observe(&rig.side[0], &now);
+  ask(&rig, now);
+  expect(&rig, _i ? "none" : "stale", _i ? "no explanation" : "is the truth plus the gradient of step 0");
+  ck_assert_uint_eq(rig.list.lines, 1);
+  rig_free(&rig);
+}
+END_TEST
+
+START_TEST(a_parameter_that_was_not_updated_is_named) {
+  struct rig rig;
+  struct ab_identity after = identity(0, 1, leaf, AB_UPDATE);
+  rig_new(&rig);
+  put_and_observe(&rig, 1, identity(-1, 1, "input/params/mlp/wo/kernel", AB_FORWARD), 60);
+  put_and_observe(&rig, 1, after, 61);
+  put_and_observe(&rig, 0, after, 60 + 2 * (uint32_t)_i);
+  ask(&rig, after);
+  expect(&rig, _i ? "none" : "stale", _i ? "no explanation" : "is the initial value, expected that after the update");
+  ck_assert_uint_eq(rig.list.lines, 1);
+  rig_free(&rig);
+}
+END_TEST
+
+/* All ones fit into 16 bits, and are no sum. */
+START_TEST(a_parameter_of_few_bits_is_no_accumulator) {
+  struct rig rig;
+  struct ab_identity after = identity(0, 1, leaf, AB_UPDATE);
+  rig_new(&rig);
+  float *truth = put(&rig, 1, after, 61), *got = put(&rig, 0, after, 61);
+  round_to_16(got, truth);
+  side_observe(&rig.side[1], &after);
+  side_observe(&rig.side[0], &after);
+  ask(&rig, after);
+  expect(&rig, "none", "no explanation");
+  rig_free(&rig);
+}
+END_TEST
+
 /* Parts of a gradient: the truth has each `right` times, the wrong one `times` times that. */
 struct parts_row {
   const char *id, *text;
@@ -301,6 +347,9 @@ int main(void) {
   tcase_add_test(tc, the_gradient_of_another_layer_is_named);
   tcase_add_test(tc, the_input_of_another_microbatch_is_named);
   tcase_add_test(tc, the_value_of_the_step_before_is_named);
+  tcase_add_loop_test(tc, a_gradient_that_was_not_cleared_is_named, 0, 2);
+  tcase_add_loop_test(tc, a_parameter_that_was_not_updated_is_named, 0, 2);
+  tcase_add_test(tc, a_parameter_of_few_bits_is_no_accumulator);
   tcase_add_loop_test(tc, a_sum_of_parts_is_taken_apart, 0, LENGTH(parts_rows));
   tcase_add_test(tc, gradients_that_are_clipped_one_by_one_are_named);
   tcase_add_test(tc, the_pass_that_reproduces_most_is_named);

@@ -104,6 +104,36 @@ START_TEST(a_wrong_clip_is_named_by_the_first_moment) {
 }
 END_TEST
 
+/* The embedding counts to stage 0, which has layer 0 too; what else is outside to the last. */
+START_TEST(the_ends_belong_to_their_stages) {
+  static const char *const ends[] = {"token_embedder/embedding", "decoder/logits_dense/kernel"};
+  struct rig rig;
+  double squares[2] = {0, 0}, all;
+  rig_new(&rig);
+  rig.question.update.clip = 1;
+  rig.question.update.adam = false;
+  for (int i = 0; i < 4; i++) { /* layers 0 and 1, then the ends, of stages 0 and 1 each */
+    struct ab_identity id = i < 2 ? gradient(i) : identity(0, -1, ends[i - 2], AB_BACKWARD);
+    const float *g = put(&rig, 1, id, 30 + (uint32_t)i);
+    for (int k = 0; k < COUNT; k++) squares[i % 2] += (double)g[k] * (double)g[k];
+    side_observe(&rig.side[1], &id);
+  }
+  all = sqrt(squares[0] + squares[1]);
+  struct ab_identity id = identity(0, -1, ends[_i], AB_UPDATE);
+  float *truth = put(&rig, 1, id, 90), *got = put(&rig, 0, id, 90);
+  for (int k = 0; k < COUNT; k++) {
+    double step = rate(NULL, 0) * (double)noise(32 + (uint32_t)_i, k), before = (double)truth[k];
+    truth[k] = (float)(before - step / all);
+    got[k] = (float)(before - step / sqrt(squares[_i]));
+  }
+  for (int side = 0; side < 2; side++) side_observe(&rig.side[side], &id);
+  ask(&rig, id);
+  expect(&rig, "per-stage-clip", "clipped by the norm of their own stage");
+  ck_assert_uint_eq(rig.list.lines, 1);
+  rig_free(&rig);
+}
+END_TEST
+
 /* Metrics: name, wrong value, right value, raw norm of both. */
 static const struct {
   const char *id, *text, *name;
@@ -133,13 +163,14 @@ END_TEST
 START_TEST(a_learning_rate_of_another_step_is_named) {
   struct rig rig;
   rig_new(&rig);
-  struct ab_metric metric = {.step = 1, .name = "lr", .value = rate(NULL, 2)};
+  struct ab_metric metric = {.step = 1, .name = "lr", .value = rate(NULL, _i ? 9 : 2)};
   ck_ok(ab_recording_add_metric(rig.side[0].recording, &metric));
   metric.value = rate(NULL, 1);
   ck_ok(ab_recording_add_metric(rig.side[1].recording, &metric));
   rig.finding = (struct ab_finding){.metric = true, .id = ab_metric_identity(&metric)};
   ck_ok(ab_explain(&rig.list, &rig.question, &rig.finding));
-  expect(&rig, "lr-of-step", "is the learning rate of step 2, 0.03; expected that of step 1, 0.02");
+  expect(&rig, "lr-of-step", _i ? "is the learning rate of step 9, 0.1; expected that of step 1, 0.02"
+                                : "is the learning rate of step 2, 0.03; expected that of step 1, 0.02");
   rig_free(&rig);
 }
 END_TEST
@@ -150,7 +181,8 @@ int main(void) {
   tcase_add_loop_test(tc, a_wrong_update_is_named, 0, LENGTH(update_rows));
   tcase_add_loop_test(tc, a_wrong_clip_is_named_by_the_first_moment, 0, LENGTH(clip_rows));
   tcase_add_loop_test(tc, a_wrong_metric_is_named, 0, LENGTH(metric_rows));
-  tcase_add_test(tc, a_learning_rate_of_another_step_is_named);
+  tcase_add_loop_test(tc, a_learning_rate_of_another_step_is_named, 0, 2);
+  tcase_add_loop_test(tc, the_ends_belong_to_their_stages, 0, 2);
   suite_add_tcase(suite, tc);
   return ab_run_suite(suite);
 }

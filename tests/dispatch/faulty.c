@@ -76,6 +76,17 @@ static void all_one(int32_t *x, size_t n, size_t per) {
   (void)per;
   for (size_t i = 0; i < n; i++) x[i] = 1;
 }
+static void of_next(int32_t *x, size_t n, size_t per) {
+  for (size_t i = 0; i < per; i++) {
+    int32_t first = x[i];
+    for (size_t k = i; k + per < n; k += per) x[k] = x[k + per];
+    x[n - per + i] = first;
+  }
+}
+static void one_on(int32_t *x, size_t n, size_t per) {
+  (void)per;
+  for (size_t i = 0; i < n; i++) x[i] = i + 1 < n ? x[i + 1] : 0;
+}
 static void only_last(int32_t *x, size_t n, size_t per) {
   for (size_t i = 0; i + per < n; i++) x[i] = 0;
 }
@@ -88,6 +99,8 @@ ab_status __wrap_ab_bundle_batch(struct ab_batch *out, const struct ab_bundle *b
   if (is("segments_of_first")) out->inputs_segmentation = change(out->inputs_segmentation, out, of_first);
   if (is("no_segments")) out->inputs_segmentation = change(out->inputs_segmentation, out, all_one);
   if (is("labels_of_first")) out->targets = change(out->targets, out, of_first);
+  if (is("labels_of_next")) out->targets = change(out->targets, out, of_next);
+  if (is("labels_twice_shifted")) out->targets = change(out->targets, out, one_on);
   if (is("labels_are_inputs")) out->targets = out->inputs;
   if (is("loss_of_last")) out->targets_segmentation = change(out->targets_segmentation, out, only_last);
   if (is("loss_without_1")) out->targets_segmentation = change(out->targets_segmentation, out, without_1);

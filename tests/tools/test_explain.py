@@ -61,6 +61,8 @@ def positions_and_segments():
 @case
 def labels():
     says('labels_of_first -1 -1 -', bundle('t16'), 'labels-of-microbatch', 'the labels of microbatch 0')
+    says('labels_of_next -1 -1 -', bundle('t16'), 'labels-of-microbatch', 'the labels of the next one')
+    says('labels_twice_shifted -1 -1 -', bundle('t16'), 'shifted-labels', 'the first of the next')
     says('labels_are_inputs -1 -1 -', bundle('t16'), 'shifted-labels', 'labels are not shifted')
 
 
