@@ -1,8 +1,8 @@
 """Which tests cover which file: the first row whose prefix fits. Units run first, then the scripts, each in this order;
 a unit test named like the file goes before all."""
 
-COMPARE = ('verdict', 'judge', 'tiers', 'metrics', 'structure', 'cause', 'distance', 'calibration', 'stream', 'forged',
-           'golden', 'golden_review', 'report', 'teeth', 'controls', 'terms', 'explain', 'explain_update')
+COMPARE = ('verdict', 'join', 'judge', 'tiers', 'metrics', 'structure', 'cause', 'distance', 'calibration', 'stream',
+           'forged', 'golden', 'golden_review', 'report', 'teeth', 'controls', 'terms', 'explain', 'explain_update')
 BEFORE = {'common/compare/judge.c': ('judge', 'verdict'),
           'common/compare/recording.c': ('verdict', 'structure', 'stream'),
           'common/compare/golden_compare.c': ('golden',), 'common/compare/golden_read.c': ('golden', 'golden_review'),

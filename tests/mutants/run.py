@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """./dev mutants: changes one place of a C file at a time and asks the tests that cover the file.
 
-run.py [FILE ...] [--sample N] [--seed S] [--named LIST] [--only TEXT] [--units] [--jobs N] [--scratch DIR]
-       [--json FILE] [--again] [--list] [--counts]
+run.py [FILE ...] [--sample N] [--seed S] [--named LIST] [--only TEXT] [--units] [--jobs N] [--first N]
+       [--scratch DIR] [--json FILE] [--again] [--list] [--counts]
 
 A mutant that does not compile, or whose object file is the same, is none. It is killed when a test is red, crashes or
 takes too long, and survives when all are green. A survivor must stand in survivors.txt with a reason; exit 1 otherwise,
@@ -26,6 +26,7 @@ import time
 import coverage
 import operators
 import scratch
+import together
 
 HERE = pathlib.Path(__file__).resolve().parent
 VERDICT = ('common/compare/verdict.c', 'common/compare/judge.c', 'common/compare/tiers.c', 'common/compare/metrics.c',
@@ -81,13 +82,12 @@ class Results:
 
 class Worker:
     def __init__(self, folder):
-        self.scratch, self.limits, self.clean = scratch.Scratch(folder), {}, {}
+        self.scratch, self.limits, self.clean, self.together = scratch.Scratch(folder), {}, {}, {}
         self.scratch.begin()
 
     def limit(self, test):
-        """Its limit, from a run without a mutant, which must be green."""
+        """The time limit of a script, from a run without a mutant, which must be green."""
         if test not in self.limits:
-            start = time.monotonic()
             self.scratch.ninja(*self.scratch.test_targets(test))
             start = time.monotonic()
             if not self.scratch.passes(test, 600):
@@ -95,29 +95,47 @@ class Worker:
             self.limits[test] = max(LEAST, SLACK * (time.monotonic() - start))
         return self.limits[test]
 
-    def prepare(self, file, source, tests):
+    def prepare(self, file, source, units, scripts):
+        """All tests are green, and the object file without a mutant is known."""
+        key = tuple(sorted(units))
         path = self.scratch.tree / file
         if path.read_text() != source:
             path.write_text(source)
+        for script in scripts:
+            self.limit(script)
         if file not in self.clean:
             self.scratch.ninja(*self.scratch.objects[file])
             self.clean[file] = self.scratch.digest(file)
-        for test in tests:
-            self.limit(test)
+        if units and key not in self.together:
+            self.together[key] = together.Together(self.scratch, list(units))
+            start = time.monotonic()
+            red = self.together[key].first_red(units, 600)
+            if red:
+                raise RuntimeError(f'{red} is red without a mutant')
+            self.limits[key] = max(LEAST, SLACK * (time.monotonic() - start))
+        return key
+
+    def compiles(self, file, key):
+        if key in self.together and len(self.scratch.objects[file]) == 1:
+            return self.together[key].compiles(file)
+        return self.scratch.ninja(*self.scratch.objects[file])[0]
 
     def judge(self, mutant, source, units, scripts):
         """(state, the test that killed it)."""
+        key = self.prepare(mutant.file, source, units, scripts)
         path = self.scratch.tree / mutant.file
         path.write_text(mutant.apply(source))
         try:
-            if not self.scratch.ninja(*self.scratch.objects[mutant.file])[0]:
+            if not self.compiles(mutant.file, key):
                 return 'stillborn', ''
             if self.scratch.digest(mutant.file) == self.clean[mutant.file]:
                 return 'same', ''
-            for test in units + scripts:
-                if not self.scratch.passes(test, self.limits[test]):
-                    return 'killed', test
-            return 'survived', ''
+            red = self.together[key].first_red(units, self.limits[key]) if units else None
+            for script in scripts if not red else ():
+                if not self.scratch.passes(script, self.limits[script]):
+                    red = script
+                    break
+            return ('killed', red) if red else ('survived', '')
         finally:
             path.write_text(source)
 
@@ -150,7 +168,7 @@ def choose(args):
 def run_all(args, chosen, results):
     pool = queue.Queue()
     for i in range(args.jobs):
-        pool.put(Worker(args.scratch / f'w{i}'))
+        pool.put(Worker(args.scratch / f'w{args.first + i}'))
 
     def one(pair):
         mutant, source = pair
@@ -164,7 +182,6 @@ def run_all(args, chosen, results):
             scripts = [] if args.units else scripts
             if not units + scripts:
                 raise RuntimeError(f'no test covers {mutant.file}')
-            worker.prepare(mutant.file, source, units + scripts)
             state, by = worker.judge(mutant, source, units, scripts)
         finally:
             pool.put(worker)
@@ -207,13 +224,15 @@ def main():
     parser.add_argument('--only', default='', help='mutants whose name has this text')
     parser.add_argument('--units', action='store_true', help='unit tests only')
     parser.add_argument('--jobs', type=int, default=1)
+    parser.add_argument('--nice', type=int, default=10)
+    parser.add_argument('--first', type=int, default=0, help='number of the first scratch copy: two runs side by side')
     parser.add_argument('--scratch', type=pathlib.Path, default=pathlib.Path('/tmp/abpipe-mutants'))
     parser.add_argument('--json', type=pathlib.Path)
     parser.add_argument('--again', action='store_true')
     parser.add_argument('--list', action='store_true', help='names only')
     parser.add_argument('--counts', action='store_true', help='for ./dev check-all')
     args = parser.parse_args()
-    os.nice(10)
+    os.nice(args.nice)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(2))
     args.scratch.mkdir(parents=True, exist_ok=True)
     chosen = choose(args)

@@ -24,17 +24,17 @@ def limited():
 
 
 def green(command, env, limit, cwd):
-    """Whether a test passes in time; all that it started is ended."""
+    """(whether a test passes in time, the lines of its stderr); all that it started is ended."""
     with subprocess.Popen(command, env=dict(os.environ, **env), cwd=cwd, stdin=subprocess.DEVNULL,
-                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
                           preexec_fn=limited) as child:
         try:
-            out, _ = child.communicate(timeout=limit)
+            out, err = child.communicate(timeout=limit)
         except subprocess.TimeoutExpired:
             os.killpg(child.pid, signal.SIGKILL)
-            child.communicate()
-            return False
-    return child.returncode == 0 and b'not ok' not in out
+            _, err = child.communicate()
+            return False, err.decode(errors='replace').splitlines()
+    return child.returncode == 0 and b'not ok' not in out, err.decode(errors='replace').splitlines()
 
 
 class Scratch:
@@ -58,8 +58,8 @@ class Scratch:
         for path in sorted(wanted):
             self.put(path)
         if not (self.build / 'build.ninja').exists():
-            subprocess.run(['meson', 'setup', str(self.build), str(self.tree), '-Ddebug=false', '-Dwerror=false', '-Dwarning_level=0',
-                            '-Doptimization=1'],
+            subprocess.run(['meson', 'setup', str(self.build), str(self.tree), '-Ddebug=false', '-Dwerror=false',
+                            '-Dwarning_level=0', '-Doptimization=1'],
                            check=True, capture_output=True)
         self.ninja('build.ninja')
         self.targets = {t['id']: t['filename'] for t in self.introspect('targets')}
@@ -88,7 +88,7 @@ class Scratch:
         if not self.ninja(*self.test_targets(name))[0]:
             return False
         test = self.tests[name]
-        return green(test['cmd'], test['env'], limit, test['workdir'] or self.build)
+        return green(test['cmd'], test['env'], limit, test['workdir'] or self.build)[0]
 
     def digest(self, file):
         return [hashlib.sha256((self.build / o).read_bytes()).hexdigest() for o in self.objects[file]]

@@ -108,8 +108,8 @@ static void check_row(const struct place *p, const struct row *row, bool from_ma
   ck_ok(ab_bounds_open(&bounds, p->bundle, row->train));
   ck_assert(bounds.manifest == from_manifest && bounds.train == row->train);
   double bound = ab_bounds_find(&bounds, row->what, row->name);
-  ck_assert_msg(bound > row->bound * (1 - 1e-9) && bound < row->bound * (1 + 1e-9), "%s of kind %d, train %d: %g, not %g",
-                row->name, (int)row->what, row->train, bound, row->bound);
+  ck_assert_msg(bound > row->bound * (1 - 1e-9) && bound < row->bound * (1 + 1e-9),
+                "%s of kind %d, train %d: %g, not %g", row->name, (int)row->what, row->train, bound, row->bound);
   ab_bounds_close(&bounds);
   ck_assert_ptr_null(bounds.root);
 }
