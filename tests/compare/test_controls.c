@@ -317,6 +317,54 @@ START_TEST(no_control_is_idle) {
 }
 END_TEST
 
+/* What the damaged copies held, seen by a verdict that looks into them. */
+static struct {
+  bool swapped, shifted, twice, dropped_rows, doubled_rows, gone;
+} seen;
+
+static const struct ab_summary *summary_of(const struct ab_recording *r, int step, int layer, const char *name,
+                                           int microbatch, enum ab_phase phase) {
+  struct ab_identity id = identity(step, layer, name, phase);
+  id.microbatch = microbatch;
+  const struct ab_recorded *found = ab_recording_find(r, &id);
+  return found ? &found->observation.summary : NULL;
+}
+
+static bool alike(const struct ab_comparison *c, int step, int layer, int m, int step_b, int layer_b, int m_b) {
+  const struct ab_summary *a = summary_of(c->a, step, layer, "mlp_output", m, AB_FORWARD);
+  const struct ab_summary *b = summary_of(c->b, step_b, layer_b, "mlp_output", m_b, AB_FORWARD);
+  return a && b && ab_summary_same(a, b);
+}
+
+static ab_status spy(struct ab_verdict *out, const struct ab_comparison *c) {
+  if (c->pair != AB_PAIR_SAME) return ab_verdict(out, c);
+  const struct ab_summary *rows = summary_of(c->a, 0, -1, "pipeline/d_inputs", -1, AB_BACKWARD);
+  const double first_rows = 12.76, last_rows = 10.46; /* two thirds and one third of 1 + 0.17 i, i < 12 */
+  bool swap = true;
+  for (int layer = 0; layer < DEEP; layer++) swap &= alike(c, 0, layer, 0, 0, layer ^ 1, 0);
+  seen.swapped |= swap;
+  seen.shifted |= alike(c, 1, 0, 0, 0, 0, 0) && alike(c, 0, 0, 0, 0, 0, 0);
+  seen.twice |= alike(c, 0, 3, 2, 0, 3, 0) && alike(c, 0, 3, 0, 0, 3, 0) && alike(c, 1, 3, 2, 1, 3, 2);
+  seen.gone |= !summary_of(c->a, 0, 0, "mlp_output", 2, AB_FORWARD) && alike(c, 1, 0, 2, 1, 0, 2);
+  seen.dropped_rows |= fabs(rows->sum - first_rows) < 1e-4;
+  seen.doubled_rows |= fabs(rows->sum - first_rows - 2 * last_rows) < 1e-4;
+  return ab_verdict(out, c);
+}
+
+START_TEST(damages_are_what_they_say) {
+  struct run r;
+  struct ab_controls controls;
+  start_run(&r, 2);
+  memset(&seen, 0, sizeof seen);
+  control(&controls, &r, &pipeline, spy);
+  ck_assert_msg(seen.swapped, "stages change places in every repeat");
+  ck_assert_msg(seen.shifted, "step 0 stands under step 1 too");
+  ck_assert_msg(seen.twice && seen.gone, "the last microbatch of step 0 alone");
+  ck_assert_msg(seen.dropped_rows && seen.doubled_rows, "rows of the cotangent");
+  stop_run(&r);
+}
+END_TEST
+
 static ab_status zeros(void *ctx, int side, const struct ab_observation *o, struct ab_view *out) {
   static double nothing[64];
   (void)ctx, (void)side;
@@ -383,6 +431,7 @@ static Suite *suite(void) {
   tcase_add_test(c, float64_routes_have_what_they_owe_each_other);
   tcase_add_test(c, a_broken_verdict_is_found_out);
   tcase_add_test(c, no_control_is_idle);
+  tcase_add_test(c, damages_are_what_they_say);
   tcase_add_test(c, values_that_were_not_observed_prove_nothing);
   tcase_add_test(c, without_values_only_what_needs_none_runs);
   tcase_add_test(c, a_run_is_left_as_it_was);

@@ -32,7 +32,8 @@ static void add_prints(struct lone *l) {
 
 static struct ab_finding judge_lone(const struct lone *l, double limit, bool *judged, ab_values_fn values) {
   struct ab_comparison c = {.a = l->recording[0], .b = l->recording[1], .pair = AB_PAIR_RECORDED, .values = values};
-  struct ab_finding f = {.id = l->seen[0].id, .bound = {AB_TIER_BOUNDED, AB_RULE_GIVEN, limit}};
+  struct ab_finding f = {.id = l->seen[0].id, .bound = {AB_TIER_BOUNDED, AB_RULE_GIVEN, limit},
+                         .evidence = AB_EVIDENCE_SCALAR, .distance = -1}; /* leftovers that must not count */
   ck_ok(ab_judge_tensor(&f, judged, &c, &l->seen[0], &l->seen[1]));
   return f;
 }
@@ -42,6 +43,7 @@ static const struct {
   int projection, sample;
   double off, l2_a, l2_b, distance;
 } estimates[] = {{0, -1, 8, 4, 4, 0.5},  {15, -1, 8, 4, 4, 0.5}, {15, -1, -8, 4, 4, 0.5}, {3, -1, 8, 5, 4, 0.5},
+                 {3, -1, 2, 1, 1, 0.5},
                  {-1, 0, 2, 4, 4, 0.5},  {-1, 7, 2, 4, 4, 0.5},  {-1, 7, -2, 4, 4, 0.5},  {-1, 3, 2, 5, 4, 0.5},
                  {-1, -1, 0, 6, 4, 0.5}, {-1, -1, 0, 2, 4, 0.5}, {-1, -1, 0, 4, 4, 0},    {-1, -1, 0, 0, 0, 0},
                  {-1, -1, 0, 1e-30, 0, INFINITY}, {0, -1, 1e-30, 0, 0, INFINITY}, {-1, 0, 1e-30, 0, 0, INFINITY}};
@@ -93,6 +95,19 @@ START_TEST(fingerprints_of_something_else_are_none) {
 }
 END_TEST
 
+/* Another order of the same elements: norms, and by chance projections, are equal, and the bits are not. */
+START_TEST(other_bits_fail_the_bitwise_tier_without_any_distance) {
+  struct lone l = lone_new(4, 4);
+  bool judged;
+  if (_i) add_prints(&l);
+  struct ab_comparison c = {.a = l.recording[0], .b = l.recording[1]};
+  struct ab_finding f = {.id = l.seen[0].id, .bound = {AB_TIER_BITWISE, AB_RULE_BITWISE, 0}};
+  ck_ok(ab_judge_tensor(&f, &judged, &c, &l.seen[0], &l.seen[1]));
+  ck_assert(judged && f.differs && f.fails && f.distance == 0);
+  lone_free(&l);
+}
+END_TEST
+
 /* A non-finite element anywhere: no evidence can be near, whatever else is equal. */
 START_TEST(a_non_finite_value_fails_without_values_too) {
   for (int equal = 0; equal < 2; equal++)
@@ -111,14 +126,24 @@ START_TEST(a_non_finite_value_fails_without_values_too) {
 }
 END_TEST
 
-static int absent;
+START_TEST(equal_digests_are_evidence_enough) {
+  struct lone l = lone_new(4, 4);
+  bool judged;
+  memcpy(l.seen[0].summary.digest, l.seen[1].summary.digest, sizeof l.seen[0].summary.digest);
+  struct ab_finding f = judge_lone(&l, 0, &judged, NULL);
+  ck_assert(judged && !f.differs && !f.fails && f.evidence == AB_EVIDENCE_DIGEST && f.distance == 0);
+  lone_free(&l);
+}
+END_TEST
 
+static int absent;
+static const struct lone *asked;
 static float zeros[4];
 
-/* Values of one side only. */
+/* Values of one side only; each is asked for its own. */
 static ab_status half_kept(void *ctx, int side, const struct ab_observation *observation, struct ab_view *out) {
   (void)ctx;
-  (void)observation;
+  ck_assert_ptr_eq(observation, &asked->seen[side]);
   if (side == absent) return AB_FAIL(AB_ENOTFOUND, "not kept");
   *out = (struct ab_view){.dtype = AB_F32, .shape = {1, {4}}, .stride = {1}, .data = zeros};
   return AB_OK;
@@ -128,6 +153,7 @@ START_TEST(values_of_one_side_are_no_values) {
   struct lone l = lone_new(4, 4);
   bool judged;
   absent = _i;
+  asked = &l;
   struct ab_finding f = judge_lone(&l, 1, &judged, half_kept);
   ck_assert(!judged && f.evidence == AB_EVIDENCE_DIGEST && f.differs);
   absent = -1; /* both, and they are equal: digests differ all the same, which only different dtypes explain */
@@ -184,7 +210,9 @@ int main(void) {
   tcase_add_loop_test(tests, an_estimate_is_the_largest_of_projections_samples_and_norms, 0, ESTIMATES);
   tcase_add_loop_test(tests, norms_alone_condemn_and_never_acquit, 0, sizeof norms / sizeof *norms);
   tcase_add_loop_test(tests, fingerprints_of_something_else_are_none, 0, 5);
+  tcase_add_loop_test(tests, other_bits_fail_the_bitwise_tier_without_any_distance, 0, 2);
   tcase_add_loop_test(tests, a_non_finite_value_fails_without_values_too, 0, 2);
+  tcase_add_test(tests, equal_digests_are_evidence_enough);
   tcase_add_loop_test(tests, values_of_one_side_are_no_values, 0, 2);
   tcase_add_test(tests, metrics_are_judged_in_their_own_tier);
   tcase_add_test(tests, no_bound_is_above_the_ceiling);

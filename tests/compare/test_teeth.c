@@ -64,6 +64,10 @@ START_TEST(inputs_with_one_reason_share_it) {
   char *text = text_of(&t, false);
   has(text, "unobserved: a, b (zero), c (constant)\n");
   ab_mem_free(text);
+  for (int i = 0; i < 20; i++) ab_teeth_unobserved(&t, "d", "constant");
+  text = text_of(&t, false);
+  has(text, " d, d (constant), and 15 more\n");
+  ab_mem_free(text);
 }
 END_TEST
 
@@ -72,6 +76,16 @@ START_TEST(nothing_to_say_is_said) {
   char *text = text_of(&t, false);
   ck_assert_str_eq(text, "unobserved: no input\nblind to: nothing that this build can run\n");
   ab_mem_free(text);
+  t.blind[0] = (struct ab_blind){.name = "dropout", .reason = "it has none", .hidden = "S46", .built = false};
+  t.blinds = 1;
+  text = text_of(&t, false);
+  has(text, "blind to: nothing that this build can run (not in this build: dropout)\n");
+  ab_mem_free(text);
+  t.blind[0].built = true;
+  text = text_of(&t, false);
+  has(text, "blind to: dropout\n");
+  ab_mem_free(text);
+  t.blinds = 0;
   t.looked = false;
   text = text_of(&t, true);
   ck_assert_str_eq(text, "");
