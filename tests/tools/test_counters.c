@@ -31,7 +31,7 @@ static struct ab_recording *empty(const char *name) {
   return r;
 }
 
-/* R, S, M and the layers outside, as the config files say. */
+/* R, S, M and the layers outside, as the config files say; bubbles are S - 1 per stage, for every delay is 1. */
 static const struct grid {
   const char *target, *override[OVERRIDES];
   int repeats, stages, microbatches, outside, steps;
@@ -47,6 +47,8 @@ static struct ab_recording *executed(const struct grid *g) {
     if (g->outside) add(r, AB_COUNT_EXECUTE, step, -1, -1, g->outside);
     for (int repeat = 0; repeat < g->repeats; repeat++)
       for (int stage = 0; stage < g->stages; stage++) add(r, AB_COUNT_EXECUTE, step, stage, repeat, g->microbatches);
+    for (int stage = 0; stage < g->stages; stage++)
+      add(r, AB_COUNT_BUBBLE, step, stage, stage % g->repeats, g->stages - 1);
   }
   return r;
 }
@@ -85,6 +87,26 @@ START_TEST(a_moved_execution_is_seen_in_every_cell) {
         ck_fails(ab_check_executions(r, &c), AB_EMISMATCH, what);
         ab_recording_free(r);
       }
+  ab_case_close(&c);
+}
+END_TEST
+
+/* One more or less, or one of a repeat that there is not. */
+START_TEST(bubbles_are_counted_by_repeats_that_there_are) {
+  const struct grid *g = &grids[_i];
+  struct ab_case c;
+  if (!g->stages) return;
+  open_case(&c, g->target, g->override);
+  for (int stage = 0; stage < g->stages; stage++)
+    for (int more = -1; more <= 1; more++) {
+      struct ab_recording *r = executed(g);
+      char what[64];
+      add(r, AB_COUNT_BUBBLE, 0, stage, 0, more ? more : -1);
+      if (!more) add(r, AB_COUNT_BUBBLE, 0, stage, g->repeats, 1);
+      snprintf(what, sizeof what, "bubbles of stage %d", stage);
+      ck_fails(ab_check_executions(r, &c), AB_EMISMATCH, what);
+      ab_recording_free(r);
+    }
   ab_case_close(&c);
 }
 END_TEST
@@ -272,6 +294,7 @@ int main(void) {
   TCase *tests = tcase_create("counters");
   tcase_add_loop_test(tests, executions_are_m_per_cell_and_step, 0, GRIDS);
   tcase_add_loop_test(tests, a_moved_execution_is_seen_in_every_cell, 0, GRIDS);
+  tcase_add_loop_test(tests, bubbles_are_counted_by_repeats_that_there_are, 0, GRIDS);
   tcase_add_loop_test(tests, fetches_are_counted_exactly, 0, GATHERS);
   tcase_add_test(tests, where_nothing_is_gathered_nothing_is_asked);
   tcase_add_loop_test(tests, what_layers_sow_is_counted_exactly, 0, SOWN);
