@@ -5,19 +5,9 @@
 #include <string.h>
 
 #include "cursor.h"
+#include "metrics_chunk.h"
 #include "number.h"
-
-enum { LANES = 8 };
-
-/* One pass over both tensors. Squares are taken of elements scaled by powers of two. */
-struct pass {
-  struct ab_difference *d;
-  size_t at; /* row-major index of the block */
-  double scale_d, scale_b;
-  double squares_d[LANES], squares_b[LANES];
-  double max_b;
-  bool bad_seen; /* a non-finite element: it stays the worst one */
-};
+#include "vector.h"
 
 static bool is_float(enum ab_dtype dtype) { return dtype == AB_F32 || dtype == AB_F64; }
 
@@ -30,75 +20,154 @@ static uint64_t ulps(uint64_t a, uint64_t b, enum ab_dtype dtype) {
 }
 
 /* Element i of the two blocks. */
-static struct ab_value_pair pair_at(const struct pass *p, const struct ab_cursor *a, const struct ab_cursor *b,
+static struct ab_value_pair pair_at(const struct ab_difference_walk *w, const struct ab_cursor *a, const struct ab_cursor *b,
                                     size_t i) {
-  return (struct ab_value_pair){p->at + i, a->value[i], b->value[i], a->bits[i], b->bits[i]};
+  return (struct ab_value_pair){w->at + i, a->value[i], b->value[i], a->bits[i], b->bits[i]};
 }
 
 static void differ(struct ab_difference *d, struct ab_value_pair pair) {
   if (!d->differing++) d->first = d->worst = pair;
 }
 
-static void nonfinite_element(struct pass *p, struct ab_value_pair pair) {
-  p->d->nonfinite_a += !isfinite(pair.a);
-  p->d->nonfinite_b += !isfinite(pair.b);
-  differ(p->d, pair);
-  if (!p->bad_seen) p->d->worst = pair;
-  p->bad_seen = true;
+static void nonfinite_element(struct ab_difference_walk *w, struct ab_value_pair pair) {
+  w->d.nonfinite_a += !isfinite(pair.a);
+  w->d.nonfinite_b += !isfinite(pair.b);
+  differ(&w->d, pair);
+  if (!w->bad_seen) w->d.worst = pair;
+  w->bad_seen = true;
 }
 
-static void unequal_element(struct pass *p, const struct ab_cursor *a, const struct ab_cursor *b, size_t i) {
-  struct ab_difference *d = p->d;
+static void unequal_element(struct ab_difference_walk *w, const struct ab_cursor *a, const struct ab_cursor *b, size_t i) {
+  struct ab_difference *d = &w->d;
   double size = fabs(a->value[i] - b->value[i]);
-  if (!d->differing++) d->first = d->worst = pair_at(p, a, b, i);
+  if (!d->differing++) d->first = d->worst = pair_at(w, a, b, i);
   if (size > d->max_abs) {
     d->max_abs = size;
-    if (!p->bad_seen) d->worst = pair_at(p, a, b, i);
+    if (!w->bad_seen) d->worst = pair_at(w, a, b, i);
   }
   if (!d->has_ulp) return;
   uint64_t steps = ulps(a->bits[i], b->bits[i], d->dtype_a);
   d->max_ulp = steps > d->max_ulp ? steps : d->max_ulp;
 }
 
-/* One block. Equal elements add +0 to the squares of the differences, which changes no bit. */
-static void float_block(struct pass *p, const struct ab_cursor *a, const struct ab_cursor *b, size_t count) {
+/* One block. Equal elements add +0 to the squares of the differences, which changes no bit, and are not scaled: the
+ * smallest difference may be far from the largest element. */
+static void float_block(struct ab_difference_walk *w, const struct ab_cursor *a, const struct ab_cursor *b, size_t count) {
   for (size_t i = 0; i < count; i++) {
     double x = a->value[i], y = b->value[i], size = fabs(y);
     if (!isfinite(x) || !isfinite(y)) {
-      nonfinite_element(p, pair_at(p, a, b, i));
+      nonfinite_element(w, pair_at(w, a, b, i));
       continue;
     }
-    size_t lane = (p->at + i) % LANES;
-    double difference = x * p->scale_d - y * p->scale_d, scaled = y * p->scale_b;
-    p->max_b = size > p->max_b ? size : p->max_b;
-    p->squares_b[lane] += scaled * scaled;
-    p->squares_d[lane] += difference * difference;
+    size_t lane = (w->at + i) % LANES;
+    double difference = x == y ? 0 : x * w->scale_d - y * w->scale_d, scaled = y * w->scale_b;
+    w->max_b = size > w->max_b ? size : w->max_b;
+    w->squares_b[lane] += scaled * scaled;
+    w->squares_d[lane] += difference * difference;
     if (x == y)
-      p->d->sign_only += signbit(x) != signbit(y);
+      w->d.sign_only += signbit(x) != signbit(y);
     else
-      unequal_element(p, a, b, i);
+      unequal_element(w, a, b, i);
   }
 }
 
-static void integer_block(struct pass *p, const struct ab_cursor *a, const struct ab_cursor *b, size_t count) {
+static void integer_block(struct ab_difference_walk *w, const struct ab_cursor *a, const struct ab_cursor *b, size_t count) {
   for (size_t i = 0; i < count; i++)
-    if (a->bits[i] != b->bits[i]) differ(p->d, pair_at(p, a, b, i));
+    if (a->bits[i] != b->bits[i]) differ(&w->d, pair_at(w, a, b, i));
 }
 
-static void walk(struct pass *p, const struct ab_view *a, const struct ab_view *b) {
+/* Any layout, any types. */
+static void add_slowly(struct ab_difference_walk *w, const struct ab_view *a, const struct ab_view *b) {
   struct ab_cursor in_a, in_b;
   ab_cursor_start(&in_a, a);
   ab_cursor_start(&in_b, b);
-  for (size_t n; (n = ab_cursor_next(&in_a)) && ab_cursor_next(&in_b) == n; p->at += n) {
-    if (p->d->integers)
-      integer_block(p, &in_a, &in_b, n);
+  for (size_t n; (n = ab_cursor_next(&in_a)) && ab_cursor_next(&in_b) == n; w->at += n) {
+    if (w->d.integers)
+      integer_block(w, &in_a, &in_b, n);
     else
-      float_block(p, &in_a, &in_b, n);
+      float_block(w, &in_a, &in_b, n);
   }
 }
 
-static double fold(const double lane[LANES]) {
-  return ((lane[0] + lane[4]) + (lane[2] + lane[6])) + ((lane[1] + lane[5]) + (lane[3] + lane[7]));
+/* The elements of a view that lie one behind the other; NULL for any other. */
+static unsigned char *flat(const struct ab_view *view) {
+  struct ab_walk walk;
+  ab_walk_start(&walk, view);
+  unsigned char *at = ab_walk_next(&walk);
+  return at && walk.run == ab_view_count(view) && walk.run_stride == 1 ? at : NULL;
+}
+
+static double value_at(const struct ab_view *view, size_t i) {
+  float narrow;
+  double value;
+  const unsigned char *at = (const unsigned char *)view->data + i * ab_dtype_size(view->dtype);
+  memcpy(&narrow, at, sizeof narrow);
+  if (view->dtype == AB_F32) return (double)narrow;
+  memcpy(&value, at, sizeof value);
+  return value;
+}
+
+static struct ab_value_pair flat_pair(const struct ab_difference_walk *w, const struct ab_view *a,
+                                      const struct ab_view *b, size_t i) {
+  double x = value_at(a, i), y = value_at(b, i);
+  bool f32 = a->dtype == AB_F32;
+  return (struct ab_value_pair){w->at + i, x, y, ab_bits_of(x, f32), ab_bits_of(y, f32)};
+}
+
+/* The first element that differs, and the first of the largest difference, if the chunk holds either. */
+static void place_extremes(struct ab_difference_walk *w, const struct ab_chunk *chunk, const struct ab_view *a,
+                           const struct ab_view *b) {
+  struct ab_difference *d = &w->d;
+  size_t i = 0;
+  if (!d->differing) {
+    while (value_at(a, i) == value_at(b, i)) i++;
+    d->first = d->worst = flat_pair(w, a, b, i);
+  }
+  if (chunk->max_abs <= d->max_abs) return;
+  d->max_abs = chunk->max_abs;
+  if (w->bad_seen) return;
+  while (fabs(value_at(a, i) - value_at(b, i)) != chunk->max_abs) i++;
+  d->worst = flat_pair(w, a, b, i);
+}
+
+/* Whole lanes; false if they hold what is not finite. */
+static bool add_usual(struct ab_difference_walk *w, const struct ab_view *a, const struct ab_view *b) {
+  struct ab_chunk chunk;
+  size_t count = ab_view_count(b);
+  if (!ab_chunk_add(&chunk, w, a->data, b->data, count)) return false;
+  if (chunk.differing) place_extremes(w, &chunk, a, b);
+  w->max_b = chunk.max_b > w->max_b ? chunk.max_b : w->max_b;
+  w->d.differing += chunk.differing;
+  w->d.sign_only += chunk.sign_only;
+  w->d.max_ulp = chunk.max_ulp > w->d.max_ulp ? chunk.max_ulp : w->d.max_ulp;
+  w->at += count;
+  return true;
+}
+
+/* Up to the next multiple of the lanes, then by whole lanes. */
+static size_t next_piece(const struct ab_difference_walk *w, size_t left) {
+  size_t before = (LANES - w->at % LANES) % LANES;
+  if (before) return before < left ? before : left;
+  if (left >= AB_CHUNK) return AB_CHUNK;
+  return left < LANES ? left : left - left % LANES;
+}
+
+static struct ab_view piece_of(const struct ab_view *view, unsigned char *at, size_t begin, size_t count) {
+  return (struct ab_view){.dtype = view->dtype, .shape = {1, {(int64_t)count}}, .stride = {1},
+                          .data = at + begin * ab_dtype_size(view->dtype)};
+}
+
+void ab_difference_add(struct ab_difference_walk *w, const struct ab_view *a, const struct ab_view *b) {
+  unsigned char *at_a = flat(a), *at_b = flat(b);
+  if (!at_a || !at_b || !w->d.has_ulp) {
+    add_slowly(w, a, b);
+    return;
+  }
+  for (size_t done = 0, count = ab_view_count(b), n; done < count; done += n) {
+    n = next_piece(w, count - done);
+    struct ab_view piece_a = piece_of(a, at_a, done, n), piece_b = piece_of(b, at_b, done, n);
+    if (n % LANES != 0 || !add_usual(w, &piece_a, &piece_b)) add_slowly(w, &piece_a, &piece_b);
+  }
 }
 
 /* A power of two that brings values of this size near 1; 1 where squares are safe anyway. */
@@ -113,44 +182,61 @@ static double scale_for(double size) {
 /* d against b where 0 against 0 is 0. */
 static double ratio(double d, double b) { return d == 0 ? 0 : b == 0 ? INFINITY : d / b; }
 
-static void conclude(struct ab_difference *d, const struct pass *p) {
-  double l2 = sqrt(fold(p->squares_d)), l2_b = sqrt(fold(p->squares_b));
-  d->l2 = l2 / p->scale_d;
-  d->l2_b = l2_b / p->scale_b;
-  d->rel_l2 = ratio(l2, l2_b) * (p->scale_b / p->scale_d);
-  d->max_abs_over_max = ratio(d->max_abs, p->max_b);
+static void conclude(struct ab_difference *d, const struct ab_difference_walk *w) {
+  double l2 = sqrt(lanes_fold(w->squares_d)), l2_b = sqrt(lanes_fold(w->squares_b));
+  d->l2 = l2 / w->scale_d;
+  d->l2_b = l2_b / w->scale_b;
+  d->rel_l2 = ratio(l2, l2_b) * (w->scale_b / w->scale_d);
+  d->max_abs_over_max = ratio(d->max_abs, w->max_b);
   if (d->nonfinite_a + d->nonfinite_b) d->rel_l2 = d->max_abs_over_max = INFINITY;
 }
 
-static ab_status check(const struct ab_view *a, const struct ab_view *b) {
-  char shape_a[160], shape_b[160];
-  ab_shape_print(shape_a, sizeof shape_a, &a->shape);
-  ab_shape_print(shape_b, sizeof shape_b, &b->shape);
-  if (!ab_shape_equal(&a->shape, &b->shape))
-    return AB_FAIL(AB_ESHAPE, "tensors of shapes %s and %s cannot be compared", shape_a, shape_b);
-  if (a->dtype != b->dtype && !(is_float(a->dtype) && is_float(b->dtype)))
-    return AB_FAIL(AB_ESHAPE, "tensors of %s and %s cannot be compared", ab_dtype_name(a->dtype),
-                   ab_dtype_name(b->dtype));
+static struct ab_difference_walk start(enum ab_dtype a, enum ab_dtype b, size_t count) {
+  return (struct ab_difference_walk){.d = {.count = count,
+                                           .dtype_a = a,
+                                           .dtype_b = b,
+                                           .integers = !is_float(a),
+                                           .has_ulp = is_float(a) && a == b},
+                                     .scale_d = 1,
+                                     .scale_b = 1};
+}
+
+ab_status ab_difference_begin(struct ab_difference_walk *walk, enum ab_dtype a, enum ab_dtype b, size_t count) {
+  if (a != b && !(is_float(a) && is_float(b)))
+    return AB_FAIL(AB_ESHAPE, "tensors of %s and %s cannot be compared", ab_dtype_name(a), ab_dtype_name(b));
+  *walk = start(a, b, count);
   return AB_OK;
 }
 
-ab_status ab_difference(struct ab_difference *out, const struct ab_view *a, const struct ab_view *b) {
-  AB_TRY(check(a, b));
-  struct ab_difference start = {.count = ab_view_count(a),
-                                .dtype_a = a->dtype,
-                                .dtype_b = b->dtype,
-                                .integers = !is_float(a->dtype),
-                                .has_ulp = is_float(a->dtype) && a->dtype == b->dtype};
-  *out = start;
-  struct pass first = {.d = out, .scale_d = 1, .scale_b = 1};
-  walk(&first, a, b);
-  struct pass again = {.d = out, .scale_d = scale_for(out->max_abs), .scale_b = scale_for(first.max_b)};
-  bool rescale = again.scale_d != 1 || again.scale_b != 1;
-  if (rescale) {
-    *out = start;
-    walk(&again, a, b);
+bool ab_difference_end(struct ab_difference *out, struct ab_difference_walk *w) {
+  double scale_d = scale_for(w->d.max_abs), scale_b = scale_for(w->max_b);
+  if (!w->again && (scale_d != 1 || scale_b != 1)) {
+    *w = start(w->d.dtype_a, w->d.dtype_b, w->d.count);
+    w->scale_d = scale_d;
+    w->scale_b = scale_b;
+    w->again = true;
+    return false;
   }
-  conclude(out, rescale ? &again : &first);
+  *out = w->d;
+  conclude(out, w);
+  return true;
+}
+
+static ab_status check_shapes(const struct ab_view *a, const struct ab_view *b) {
+  char shape_a[160], shape_b[160];
+  if (ab_shape_equal(&a->shape, &b->shape)) return AB_OK;
+  ab_shape_print(shape_a, sizeof shape_a, &a->shape);
+  ab_shape_print(shape_b, sizeof shape_b, &b->shape);
+  return AB_FAIL(AB_ESHAPE, "tensors of shapes %s and %s cannot be compared", shape_a, shape_b);
+}
+
+ab_status ab_difference(struct ab_difference *out, const struct ab_view *a, const struct ab_view *b) {
+  struct ab_difference_walk walk;
+  AB_TRY(check_shapes(a, b));
+  AB_TRY(ab_difference_begin(&walk, a->dtype, b->dtype, ab_view_count(a)));
+  do
+    ab_difference_add(&walk, a, b);
+  while (!ab_difference_end(out, &walk));
   return AB_OK;
 }
 

@@ -32,6 +32,24 @@ struct ab_difference {
 
 /* Views of equal shape, each AB_F32 or AB_F64, or both of one integer type. AB_ESHAPE otherwise. */
 ab_status ab_difference(struct ab_difference *out, const struct ab_view *a, const struct ab_view *b);
+/* The same piece by piece, for what is larger than memory: begin, pieces in row-major order whatever their sizes, end.
+ * Read-only outside metrics.c. */
+struct ab_difference_walk {
+  struct ab_difference d;
+  size_t at;              /* elements added */
+  double scale_d, scale_b; /* squares are taken of elements scaled by powers of two */
+  double squares_d[8], squares_b[8]; /* of element i in lane i mod 8 */
+  double max_b;
+  bool bad_seen; /* a non-finite element: it stays the worst one */
+  bool again;
+};
+/* `count` elements will come. AB_ESHAPE for types that cannot be compared. */
+ab_status ab_difference_begin(struct ab_difference_walk *walk, enum ab_dtype a, enum ab_dtype b, size_t count);
+/* The next elements; views of equal shape. */
+void ab_difference_add(struct ab_difference_walk *walk, const struct ab_view *a, const struct ab_view *b);
+/* False where squares left the range of doubles: then the same pieces are to be added once more, and this second end is
+ * the last. */
+bool ab_difference_end(struct ab_difference *out, struct ab_difference_walk *walk);
 /* The same for two scalars; `f32`: both are widened float32. */
 struct ab_difference ab_difference_scalar(double a, double b, bool f32);
 /* The bits of a value and back; f32: of the float32 that it is a widening of. */

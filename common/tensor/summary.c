@@ -5,26 +5,11 @@
 #include "hash.h"
 #include "m61.h"
 #include "probe.h"
+#include "vector.h"
 #include "walk.h"
 
-/* Sums run over LANES interleaved lanes, element i in lane i % LANES, folded pairwise at the end: one order, whatever
- * the layout of the view or the width of a vector register. Vector types, because compilers keep such loops over
- * arrays scalar; AB_CLONES compiles them for wider registers too, and the loader picks by processor.
- */
-enum { BLOCK = 1024, LANES = 8 };
-
-#if AB_CLONES
-#define HOT __attribute__((target_clones("avx512f", "avx2", "default")))
-#else
-#define HOT
-#endif
-
-typedef double lanes_f64 __attribute__((vector_size(8 * LANES)));
-typedef uint64_t lanes_u64 __attribute__((vector_size(8 * LANES)));
-typedef float lanes_f32 __attribute__((vector_size(4 * LANES)));
-typedef uint32_t lanes_u32 __attribute__((vector_size(4 * LANES)));
-typedef int32_t lanes_i32 __attribute__((vector_size(4 * LANES)));
-typedef int32_t lanes_i32_anywhere __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
+/* Sums run over LANES interleaved lanes: one order, whatever the layout of the view. */
+enum { BLOCK = 1024 };
 
 struct sums {
   lanes_f64 squares, plain, max_abs;
@@ -51,11 +36,6 @@ static inline uint64_t count_u32(const lanes_u32 *each) {
   uint64_t count = 0;
   for (int l = 0; l < LANES; l++) count += (*each)[l];
   return count;
-}
-
-static double fold(const lanes_f64 *lanes) {
-  const double *lane = (const double *)lanes;
-  return ((lane[0] + lane[4]) + (lane[2] + lane[6])) + ((lane[1] + lane[5]) + (lane[3] + lane[7]));
 }
 
 /* One block of `count` elements, with zeros behind them up to a whole number of lanes: made canonical in place (a
@@ -238,13 +218,13 @@ static double largest(const lanes_f64 *lanes) {
 
 /* Squares of very large or very small doubles leave the range: then once more, scaled by a power of two. */
 static double norm(const struct sums *sums, double max_abs, const struct ab_view *view) {
-  if (max_abs == 0 || (max_abs > 1e-140 && max_abs < 1e140)) return sqrt(fold(&sums->squares));
+  if (max_abs == 0 || (max_abs > 1e-140 && max_abs < 1e140)) return sqrt(lanes_fold((const double *)&sums->squares));
   int exponent;
   frexp(max_abs, &exponent);
   int shift = exponent < -1000 ? 1000 : -exponent; /* 2^shift itself stays finite */
   struct sums scaled = {.scale = ldexp(1, shift)};
   pass(&scaled, NULL, view);
-  return ldexp(sqrt(fold(&scaled.squares)), -shift);
+  return ldexp(sqrt(lanes_fold((const double *)&scaled.squares)), -shift);
 }
 
 bool ab_summary_same(const struct ab_summary *a, const struct ab_summary *b) {
@@ -263,6 +243,6 @@ void ab_summarize(struct ab_summary *out, const struct ab_view *view) {
                              .nonfinite = sums.nonfinite,
                              .negative_zeros = sums.negative_zeros,
                              .l2 = norm(&sums, max_abs, view),
-                             .sum = fold(&sums.plain),
+                             .sum = lanes_fold((const double *)&sums.plain),
                              .max_abs = max_abs};
 }
