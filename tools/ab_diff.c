@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "diff_source.h"
+#include "diff_walk.h"
 #include "file.h"
 #include "mem.h"
 #include "number.h"
@@ -34,6 +35,7 @@ struct diff {
   double bound; /* negative: bitwise */
   struct ab_name_map *map;
   struct ab_diff_source *source[2];
+  struct ab_diff_walk *walk;
   struct ab_verdict verdict;
   bool judged;
   struct ab_facts facts;
@@ -52,9 +54,21 @@ static ab_status open_map(struct diff *d) {
   return ab_name_map_open(&d->map, path);
 }
 
-static ab_status values(void *ctx, int side, const struct ab_observation *observation, struct ab_view *out) {
-  struct diff *d = ctx;
-  return ab_diff_source_view(d->source[side], &observation->id, out);
+static ab_status apart(void *ctx, const struct ab_observation *a, const struct ab_observation *b,
+                       struct ab_difference *out) {
+  const struct diff *d = ctx;
+  (void)a;
+  return ab_diff_walk_find(out, d->walk, &b->id);
+}
+
+/* Structure alone is judged by the headers: nothing differs in what was not read. */
+static ab_status unread(void *ctx, const struct ab_observation *a, const struct ab_observation *b,
+                        struct ab_difference *out) {
+  (void)ctx;
+  (void)a;
+  (void)b;
+  *out = (struct ab_difference){0};
+  return AB_OK;
 }
 
 static void bounds(void *ctx, const struct ab_identity *id, double *given, double *own) {
@@ -83,11 +97,12 @@ static ab_status judge(struct diff *d) {
                             .b = ab_diff_source_recording(d->source[1]),
                             .pair = d->bound < 0 ? AB_PAIR_SAME : AB_PAIR_RECORDED,
                             .quantities = AB_Q_ALL,
-                            .values = d->structure_only ? NULL : values,
+                            .apart = d->structure_only ? unread : apart,
                             .values_ctx = d,
                             .bounds = bounds,
                             .bounds_ctx = d};
   c.expected = owed(c.b);
+  if (!d->structure_only) AB_TRY(ab_diff_walk_run(&d->walk, d->source[0], d->source[1]));
   AB_TRY(ab_verdict(&d->verdict, &c));
   d->judged = true;
   ab_fact_verdict(&d->facts, AB_FACT_AB, &d->verdict);
@@ -118,8 +133,8 @@ static void note_transposed(struct diff *d) {
 }
 
 static ab_status record(struct diff *d) {
-  ab_status status = ab_diff_source_record(d->source[0], d->map, d->structure_only);
-  if (status == AB_OK) status = ab_diff_source_record(d->source[1], NULL, d->structure_only);
+  ab_status status = ab_diff_source_record(d->source[0], d->map, !d->structure_only);
+  if (status == AB_OK) status = ab_diff_source_record(d->source[1], NULL, !d->structure_only);
   if (status != AB_EMISMATCH) return status;
   snprintf(d->mismatch, sizeof d->mismatch, "%s", ab_status_message());
   ab_status_clear();
@@ -210,6 +225,7 @@ int main(int argc, char **argv) {
   signal(SIGXFSZ, SIG_IGN);
   int code = run(&d, argc, argv);
   if (d.judged) ab_verdict_free(&d.verdict);
+  ab_diff_walk_free(d.walk);
   ab_diff_source_close(d.source[0]);
   ab_diff_source_close(d.source[1]);
   ab_name_map_close(d.map);

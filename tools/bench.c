@@ -4,7 +4,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "bench_capture.h"
+#include "bench_child.h"
 #include "bench_compare.h"
+#include "bench_diff.h"
 #include "bench_memory.h"
 #include "bench_step.h"
 #include "file.h"
@@ -31,45 +34,18 @@ static const char usage[] =
 
 struct asked {
   const char *only;
-  long rounds;
+  long rounds, mib;
   bool quick, help, version, list;
-  const char *step; /* in a child */
+  const char *step, *pass, *against, *capture, *of; /* in a child */
 };
 
 static int fail(void) { return ab_complain("bench", ab_status_message()); }
 
-/* What a child sends: one struct. */
-struct answer {
-  struct bench_step step;
-  size_t size;
-};
-
-static ab_status take(void *ctx, const void *bytes, size_t count) {
-  struct answer *answer = ctx;
-  if (count > sizeof answer->step - answer->size)
-    return AB_FAIL(AB_ECOMM, "a bench process sent more than %zu bytes", sizeof answer->step);
-  memcpy((char *)&answer->step + answer->size, bytes, count);
-  answer->size += count;
-  return AB_OK;
-}
-
-static ab_status run_case(struct answer *answer, uint64_t *peak, const struct bench_case *c, long rounds) {
+static ab_status run_case(struct bench_step *out, uint64_t *peak, const struct bench_case *c, long rounds) {
   char count[32];
-  static struct ab_process_result result;
-  struct ab_side_environment environment;
   const char *arguments[] = {"bench", "--step", c->name, "--rounds", count, NULL};
   snprintf(count, sizeof count, "%ld", rounds);
-  ab_side_environment(&environment, NULL);
-  struct ab_process_spec spec = {.name = c->name, .program = "/proc/self/exe", .arguments = arguments,
-                                 .environment = environment.entry, .stream_fd = AB_SIDE_FD, .take = take,
-                                 .ctx = answer};
-  *answer = (struct answer){0};
-  AB_TRY(ab_process_run(&result, &spec));
-  AB_TRY(ab_process_check(&result, c->name));
-  if (answer->size != sizeof answer->step)
-    return AB_FAIL(AB_ECOMM, "%s sent %zu bytes; expected %zu", c->name, answer->size, sizeof answer->step);
-  *peak = result.peak_memory;
-  return AB_OK;
+  return bench_child_run(out, sizeof *out, peak, arguments);
 }
 
 static void put_step(struct ab_json_writer *w, const struct bench_case *c, const struct bench_step *s, uint64_t peak) {
@@ -147,11 +123,11 @@ static bool wanted(const char *only, const char *name) {
 static ab_status put_steps(struct ab_json_writer *w, const struct asked *asked) {
   ab_json_put_array(w, "steps", false);
   for (const struct bench_case *c = bench_cases; c->name; c++) {
-    struct answer answer;
+    struct bench_step step;
     uint64_t peak;
     if (!wanted(asked->only, c->name)) continue;
-    AB_TRY(run_case(&answer, &peak, c, asked->rounds));
-    put_step(w, c, &answer.step, peak);
+    AB_TRY(run_case(&step, &peak, c, asked->rounds));
+    put_step(w, c, &step, peak);
   }
   ab_json_put_end(w);
   return AB_OK;
@@ -171,9 +147,18 @@ static bool any_wanted(const struct bench_case *table, const char *only) {
   return false;
 }
 
+/* What is no step of a route. */
+static const struct {
+  const char *name, *what;
+} whole[] = {{"compare", "the main comparison: both routes and the oracles, 15 steps"},
+             {"suite", "MaxText's pipeline tests: every case of golden/maxtext_pipeline.yml, once"},
+             {"diff", "ab_diff of two dumps of 1 GiB against one pass over the same memory"},
+             {"capture", "the main case without a probe, and at levels off, state and digest"}};
+
 static ab_status check_case(const char *only) {
   const struct bench_case *found;
-  if (wanted(only, "compare") || wanted(only, "suite")) return AB_OK;
+  for (size_t i = 0; i < sizeof whole / sizeof *whole; i++)
+    if (wanted(only, whole[i].name)) return AB_OK;
   if (any_wanted(bench_cases, only) || any_wanted(bench_memory_cases, only)) return AB_OK;
   AB_TRY(bench_case_find(&found, only));
   return AB_OK;
@@ -189,6 +174,8 @@ static ab_status measure(struct ab_json_writer *w, const struct asked *asked) {
   ab_json_put_string(w, "compiler", ab_compiler());
   if (wanted(asked->only, "compare")) AB_TRY(put_main(w, asked->rounds));
   if (wanted(asked->only, "suite")) AB_TRY(put_suite(w));
+  if (wanted(asked->only, "diff")) AB_TRY(bench_diff_put(w, asked->rounds, asked->mib));
+  if (wanted(asked->only, "capture")) AB_TRY(bench_capture_put(w, asked->rounds));
   AB_TRY(put_steps(w, asked));
   AB_TRY(put_memory(w, asked));
   ab_json_put_end(w);
@@ -208,19 +195,24 @@ static int print(const struct asked *asked) {
   return code;
 }
 
-static int step_main(const struct asked *asked) {
+static ab_status measure_step(const struct asked *asked) {
   const struct bench_case *c;
   struct bench_step step;
+  AB_TRY(bench_case_find(&c, asked->step));
+  AB_TRY(bench_step_measure(&step, c, asked->rounds));
+  return bench_child_answer(&step, sizeof step);
+}
+
+static int child_main(const struct asked *asked) {
   ab_status status = ab_process_die_with_parent();
-  if (status == AB_OK) status = bench_case_find(&c, asked->step);
-  if (status == AB_OK) status = bench_step_measure(&step, c, asked->rounds);
-  if (status == AB_OK) status = ab_file_put(AB_SIDE_FD, &step, sizeof step, "the result");
+  if (status == AB_OK && asked->step) status = measure_step(asked);
+  if (status == AB_OK && asked->pass) status = bench_diff_pass(asked->pass, asked->against);
+  if (status == AB_OK && asked->capture) status = bench_capture_run(asked->of, asked->capture);
   return status == AB_OK ? AB_EXIT_EQUAL : fail();
 }
 
 static int list(void) {
-  printf("%-22s %s\n", "compare", "the main comparison: both routes and the oracles, 15 steps");
-  printf("%-22s %s\n", "suite", "MaxText's pipeline tests: every case of golden/maxtext_pipeline.yml, once");
+  for (size_t i = 0; i < sizeof whole / sizeof *whole; i++) printf("%-22s %s\n", whole[i].name, whole[i].what);
   const struct bench_case *const tables[] = {bench_cases, bench_memory_cases};
   for (int i = 0; i < 2; i++)
     for (const struct bench_case *c = tables[i]; c->name; c++) printf("%-22s %s: %s\n", c->name, c->route, c->what);
@@ -236,6 +228,10 @@ static ab_status parse(struct asked *a, struct ab_command_line *line, int argc, 
   ab_mem_free(positional);
   AB_TRY(status);
   if (!a->rounds) a->rounds = a->quick ? 1 : 3;
+  if (!a->mib) a->mib = 1024;
+  if (a->mib % 8 != 0) return AB_FAIL(AB_ECONFIG, "--mib is %ld; expected a multiple of 8", a->mib);
+  if ((a->pass && !a->against) || (a->capture && !a->of))
+    return AB_FAIL(AB_ECONFIG, "--pass needs --against, and --capture --of");
   if (a->rounds > BENCH_ROUNDS_MAX)
     return AB_FAIL(AB_ECONFIG, "--rounds is %ld; expected at most %d", a->rounds, BENCH_ROUNDS_MAX);
   return AB_OK;
@@ -250,14 +246,19 @@ static int act(int argc, char **argv) {
       {.name = "list", .help = "name every case and exit", .flag = &a.list},
       {.name = "help", .help = "print this", .flag = &a.help},
       {.name = "version", .help = "print version, compiler and BLAS", .flag = &a.version},
+      {.name = "mib", .argument = "N", .help = "size of a dump of case diff (default 1024)", .number = &a.mib},
       {.name = "step", .argument = "NAME", .text = &a.step},
+      {.name = "pass", .argument = "FILE", .text = &a.pass},
+      {.name = "against", .argument = "FILE", .text = &a.against},
+      {.name = "capture", .argument = "LEVEL", .text = &a.capture},
+      {.name = "of", .argument = "ROUTE", .text = &a.of},
       {0}};
   struct ab_command_line line = {usage, option};
   if (parse(&a, &line, argc, argv) != AB_OK) return fail();
   if (a.help) return ab_options_help(stdout, &line), AB_EXIT_EQUAL;
   if (a.version) return ab_version_print(stdout, "bench"), AB_EXIT_EQUAL;
   if (a.list) return list();
-  return a.step ? step_main(&a) : print(&a);
+  return a.step || a.pass || a.capture ? child_main(&a) : print(&a);
 }
 
 /* The sides of the comparison are this program again. */

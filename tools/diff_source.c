@@ -163,7 +163,7 @@ static enum ab_phase phase_of(const char *stem) {
   return strncmp(stem, "params", 6) == 0 ? AB_UPDATE : AB_FORWARD;
 }
 
-static ab_status add_row(struct ab_diff_source *s, const struct row *row, const char *name, bool structure_only) {
+static ab_status add_row(struct ab_diff_source *s, const struct row *row, const char *name) {
   struct ab_identity id = {.microbatch = -1, .layer = -1, .phase = phase_of(s->file[row->file].stem)};
   snprintf(id.tensor, sizeof id.tensor, "%s", name);
   const struct ab_recorded *there = ab_recording_find(s->recording, &id);
@@ -174,24 +174,22 @@ static ab_status add_row(struct ab_diff_source *s, const struct row *row, const 
     AB_TRY(ab_mem_resize(&s->row, 2 * s->room + 64, sizeof *s->row));
     s->room = 2 * s->room + 64;
   }
-  if (!structure_only) AB_TRY(hold(s, row));
   struct ab_view view = view_of(s, row);
   struct ab_observation o = {.id = id, .at = {-1, -1, -1, false}, .dtype = view.dtype, .shape = view.shape};
   o.summary.count = ab_view_count(&view);
-  if (!structure_only) ab_summarize(&o.summary, &view);
   s->row[s->rows++] = *row;
   return ab_recording_observe(s->recording, &o);
 }
 
 /* A stacked tensor is as many rows as it has layers. */
 static ab_status add_tensor(struct ab_diff_source *s, size_t file, const struct ab_safetensor *tensor,
-                            const struct ab_name_map *map, bool structure_only) {
+                            const struct ab_name_map *map) {
   char full[AB_SAFETENSORS_NAME + 80], name[AB_NAME_MAX + 24];
   struct ab_mapped mapped;
   snprintf(full, sizeof full, "%s%s%s", s->file[file].stem, *s->file[file].stem ? "/" : "", tensor->name);
   AB_TRY(ab_name_map_apply(&mapped, map, full));
   struct row row = {file, tensor, mapped.axis, 0, mapped.transpose};
-  if (mapped.axis == AB_NOT_STACKED) return add_row(s, &row, mapped.name, structure_only);
+  if (mapped.axis == AB_NOT_STACKED) return add_row(s, &row, mapped.name);
   if (tensor->shape.rank < 1) return AB_FAIL(AB_EMISMATCH, "tensor '%s' is a scalar and cannot be unstacked", full);
   if (row.axis >= tensor->shape.rank) row.axis = tensor->shape.rank - 1;
   const char *mark = strstr(mapped.name, "%d");
@@ -199,7 +197,7 @@ static ab_status add_tensor(struct ab_diff_source *s, size_t file, const struct 
     int written = snprintf(name, sizeof name, "%.*s%lld%s", (int)(mark - mapped.name), mapped.name,
                            (long long)row.index, mark + 2);
     if (written >= AB_NAME_MAX) return AB_FAIL(AB_EMISMATCH, "the name '%s' is too long", name);
-    AB_TRY(add_row(s, &row, name, structure_only));
+    AB_TRY(add_row(s, &row, name));
   }
   return AB_OK;
 }
@@ -227,20 +225,33 @@ static ab_status add_expected(struct ab_diff_source *s) {
   return AB_OK;
 }
 
-ab_status ab_diff_source_record(struct ab_diff_source *s, const struct ab_name_map *map, bool structure_only) {
+ab_status ab_diff_source_record(struct ab_diff_source *s, const struct ab_name_map *map, bool metrics) {
   for (size_t f = 0; f < s->files; f++)
     for (size_t i = 0; i < size_of(&s->file[f]); i++)
-      AB_TRY(add_tensor(s, f, tensor_at(&s->file[f], i), map, structure_only));
-  if (s->expected && !structure_only) AB_TRY(add_expected(s));
+      AB_TRY(add_tensor(s, f, tensor_at(&s->file[f], i), map));
+  if (s->expected && metrics) AB_TRY(add_expected(s));
   ab_recording_complete(s->recording);
   return AB_OK;
 }
 
-ab_status ab_diff_source_view(struct ab_diff_source *s, const struct ab_identity *id, struct ab_view *out) {
-  const struct ab_recorded *recorded = ab_recording_find(s->recording, id);
-  if (!recorded) return AB_FAIL(AB_ENOTFOUND, "'%s' is not in %s", id->tensor, s->recording->name);
-  const struct row *row = &s->row[recorded - s->recording->observation];
-  AB_TRY(hold(s, row));
-  *out = view_of(s, row);
+/* What precedes a row in its tensor. */
+static uint64_t offset_of(const struct row *row) {
+  if (row->axis == AB_NOT_STACKED) return 0;
+  return row->tensor->bytes / (uint64_t)row->tensor->shape.dim[0] * (uint64_t)row->index;
+}
+
+bool ab_diff_source_straight(const struct ab_diff_source *s, size_t i) {
+  const struct row *row = &s->row[i];
+  return s->file[row->file].tensors && !row->transpose && (row->axis == AB_NOT_STACKED || row->axis == 0);
+}
+
+ab_status ab_diff_source_read(const struct ab_diff_source *s, size_t i, void *out, uint64_t begin, size_t bytes) {
+  const struct row *row = &s->row[i];
+  return ab_safetensors_read_part(s->file[row->file].tensors, row->tensor, out, offset_of(row) + begin, bytes);
+}
+
+ab_status ab_diff_source_view(struct ab_diff_source *s, size_t i, struct ab_view *out) {
+  AB_TRY(hold(s, &s->row[i]));
+  *out = view_of(s, &s->row[i]);
   return AB_OK;
 }

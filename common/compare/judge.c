@@ -28,20 +28,27 @@ static double estimate(const struct ab_fingerprint *a, const struct ab_fingerpri
   return norms <= distance ? distance : norms;
 }
 
-static ab_status from_values(struct ab_finding *finding, bool *found, const struct ab_comparison *c,
-                             const struct ab_observation *a, const struct ab_observation *b) {
+static ab_status measure(struct ab_difference *out, const struct ab_comparison *c, const struct ab_observation *a,
+                         const struct ab_observation *b) {
   struct ab_view view_a, view_b;
-  *found = false;
-  if (!c->values) return AB_OK;
+  if (c->apart) return c->apart(c->values_ctx, a, b, out);
+  if (!c->values) return AB_ENOTFOUND;
   ab_status status = c->values(c->values_ctx, 0, a, &view_a);
   if (status == AB_OK) status = c->values(c->values_ctx, 1, b, &view_b);
+  if (status == AB_ENOTFOUND) return status;
+  AB_TRY(status);
+  return ab_difference(out, &view_a, &view_b);
+}
+
+static ab_status from_values(struct ab_finding *finding, bool *found, const struct ab_comparison *c,
+                             const struct ab_observation *a, const struct ab_observation *b) {
+  ab_status status = measure(&finding->difference, c, a, b);
+  *found = status == AB_OK;
   if (status == AB_ENOTFOUND) return AB_OK;
   AB_TRY(status);
-  AB_TRY(ab_difference(&finding->difference, &view_a, &view_b));
   finding->evidence = AB_EVIDENCE_VALUES;
   finding->distance = finding->difference.integers && finding->difference.differing ? INFINITY
                                                                                       : finding->difference.rel_l2;
-  *found = true;
   return AB_OK;
 }
 
@@ -54,14 +61,25 @@ static bool from_fingerprints(struct ab_finding *finding, const struct ab_compar
   return true;
 }
 
+/* As equal digests leave it; what signs of zeros were seen stays. */
+static void walked_equal(struct ab_finding *finding) {
+  finding->difference = (struct ab_difference){.sign_only = finding->difference.sign_only};
+  finding->evidence = AB_EVIDENCE_DIGEST;
+  finding->distance = 0;
+}
+
 ab_status ab_judge_tensor(struct ab_finding *finding, bool *judged, const struct ab_comparison *c,
                           const struct ab_observation *a, const struct ab_observation *b) {
   bool nonfinite = a->summary.nonfinite || b->summary.nonfinite, found;
   finding->evidence = AB_EVIDENCE_DIGEST;
   finding->distance = 0;
   *judged = true;
-  if (same_digest(a, b) && !nonfinite) return AB_OK;
+  if (!c->apart && same_digest(a, b) && !nonfinite) return AB_OK;
   AB_TRY(from_values(finding, &found, c, a, b));
+  if (c->apart && !finding->difference.differing) {
+    walked_equal(finding);
+    return AB_OK;
+  }
   if (!found) found = from_fingerprints(finding, c);
   if (!found) finding->distance = norm_distance(&a->summary, &b->summary);
   if (nonfinite) finding->distance = INFINITY;

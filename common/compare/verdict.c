@@ -128,9 +128,10 @@ static ab_status judge_tensor(struct join *j, const struct ab_recorded *ra, cons
     j->v->unjudged++;
     return AB_OK;
   }
-  bool seen = f.evidence == AB_EVIDENCE_VALUES;
+  bool seen = j->c->apart || f.evidence == AB_EVIDENCE_VALUES;
   j->v->sign_only += seen ? f.difference.sign_only : apart(a->summary.negative_zeros, b->summary.negative_zeros);
-  j->v->nonfinite += (size_t)(a->summary.nonfinite + b->summary.nonfinite);
+  j->v->nonfinite += seen ? f.difference.nonfinite_a + f.difference.nonfinite_b
+                          : (size_t)(a->summary.nonfinite + b->summary.nonfinite);
   j->v->by_quantity[quantity].compared++;
   j->elements[quantity] += (size_t)b->summary.count;
   AB_TRY(tally(j->v, &f));

@@ -16,6 +16,9 @@
 /* Values of one observation. side 0 is a, 1 is b. The view is borrowed until the next call for that side.
  * AB_ENOTFOUND: not kept. Any other failure ends the judgement. */
 typedef ab_status (*ab_values_fn)(void *ctx, int side, const struct ab_observation *observation, struct ab_view *out);
+/* How far both are apart, where the caller has walked over them by itself. */
+typedef ab_status (*ab_apart_fn)(void *ctx, const struct ab_observation *a, const struct ab_observation *b,
+                                 struct ab_difference *out);
 /* The bounds known for one identity (a metric has the tensor name of the metric and layer -1): what the reference
  * carries and the f32 oracle's own distance to f64. Both preset to -1: unknown. */
 typedef void (*ab_bounds_fn)(void *ctx, const struct ab_identity *id, double *given, double *own);
@@ -41,7 +44,8 @@ struct ab_comparison {
   bool calibrated;     /* an uncalibrated bound makes the outcome 5 */
   struct ab_expected expected;
   ab_values_fn values; /* NULL: no values */
-  void *values_ctx;
+  ab_apart_fn apart;   /* instead of values, and digests are then not looked at. NULL: values */
+  void *values_ctx;    /* of both */
   ab_bounds_fn bounds; /* NULL: none known */
   void *bounds_ctx;
 };

@@ -254,3 +254,12 @@ ab_status ab_safetensors_read(const struct ab_safetensors *file, const struct ab
   AB_TRY(ab_file_read_at(&file->file, out, tensor->bytes, tensor->offset));
   return AB_OK;
 }
+
+ab_status ab_safetensors_read_part(const struct ab_safetensors *file, const struct ab_safetensor *tensor, void *out,
+                                   uint64_t begin, size_t bytes) {
+  if (begin > tensor->bytes || bytes > tensor->bytes - begin)
+    return AB_FAIL(AB_EFORMAT, "%s: the tensor '%s' has %" PRIu64 " bytes; expected %zu from %" PRIu64 " on",
+                   file->file.path, tensor->name, tensor->bytes, bytes, begin);
+  AB_TRY(ab_file_read_at(&file->file, out, bytes, tensor->offset + begin));
+  return AB_OK;
+}

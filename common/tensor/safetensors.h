@@ -37,6 +37,9 @@ const char *ab_safetensors_metadata(const struct ab_safetensors *file, const cha
 
 /* The tensor's bytes into a buffer of tensor->bytes. */
 ab_status ab_safetensors_read(const struct ab_safetensors *file, const struct ab_safetensor *tensor, void *out);
+/* `bytes` of them from byte `begin` of the tensor on; may be called by several threads. */
+ab_status ab_safetensors_read_part(const struct ab_safetensors *file, const struct ab_safetensor *tensor, void *out,
+                                   uint64_t begin, size_t bytes);
 /* All tensors of a file, names as paths; *out is the caller's tree. */
 ab_status ab_safetensors_load(struct ab_tree **out, const char *path);
 /* Into the tensors of a tree that exists: names, dtypes and shapes must be the same (AB_EMISMATCH lists the first

@@ -71,9 +71,27 @@ def the_memory_of_a_step_has_names():
 
 
 @case
+def dumps_are_compared():
+    diff = measured('--case', 'diff', '--quick', '--mib', '16')['diff']
+    check(diff['bytes_each'] == 16 << 20 and diff['rounds'] == 1, str(diff))
+    for one in diff['equal'], diff['sparse']:
+        ratio = diff['memory_pass']['seconds'] / one['seconds']
+        check(one['to_memory_pass']['throughput'] == ratio > 0 and one['peak_memory'] > 1 << 20, str(diff))
+
+
+@case
+def levels_of_capture_are_what_they_say():
+    for route in measured('--case', 'capture', '--quick')['capture']:
+        seen = {one['level']: one['observations'] for one in route['levels']}
+        check(list(seen) == ['no probe', 'off', 'off again', 'state', 'digest'], str(seen))
+        check(seen['no probe'] == seen['off'] == seen['off again'] == 0 < seen['state'] < seen['digest'], str(seen))
+        check(route['steps'] == 15 and route['rounds'] == 1, str(route))
+
+
+@case
 def what_it_does_not_know_is_refused():
     for arguments, says in ((['--case', 'none'], 'main/linen'), (['--rounds', '0'], '--rounds'), (['main'], "'main'"),
-                            (['--rounds', '1000'], '64'), (['--qick'], '--quick')):
+                            (['--rounds', '1000'], '64'), (['--mib', '3'], '--mib'), (['--qick'], '--quick')):
         r = expect(USAGE, *arguments, tool='bench', says=[says])
         check(not r.out and r.err.count('\n') == 1, f'{r}: {r.out}{r.err}')
 

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """ab_diff: two bundles, dumps or safetensors files."""
 import json
+import os
 import shutil
 import struct
+import subprocess
 import zipfile
 
-from e2e import (DIFFERENT, EQUAL, INCOMPARABLE, REFERENCE, ROOT, case, change_json, change_tensors, check, copy_case,
+from e2e import (BUILD, DIFFERENT, EQUAL, INCOMPARABLE, REFERENCE, ROOT, case, change_json, change_tensors, check, copy_case,
                  expect, folder, main, read_tensors, refuse, write_tensors)
 
 TOOL = {'tool': 'ab_diff'}
@@ -170,6 +172,100 @@ def numpy_archives_that_are_refused():
         for size in 0, 10, 1000, len(whole) - 1:
             good.write_bytes(whole[:size])
             refuse(good, good, says=['made.npz'], **TOOL)
+
+
+BLOCK = 128 * 1024 // 4  # elements that ab_diff reads at once
+
+
+def dump(values, dtype='F32'):
+    path = folder('dump') / 'dump.safetensors'
+    code = {'F32': 'f', 'F64': 'd'}[dtype]
+    write_tensors(path, {'first': [dtype, [3], bytearray(struct.pack(f'<3{code}', 1, 2, 3))],
+                         'large': [dtype, [len(values)], bytearray(struct.pack(f'<{len(values)}{code}', *values))],
+                         'none': [dtype, [0, 4], bytearray()]})
+    return path
+
+
+def elements(code, *arguments):
+    report = json.loads(expect(code, *arguments, '--json', '-', **TOOL).out)
+    return report['comparisons'][0], report['comparisons'][0]['worst']['elements']
+
+
+@case
+def tensors_of_many_blocks():
+    for count in BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK + 1:
+        values = [1.0 + i % 7 for i in range(count)]
+        same = dump(values)
+        verdict, none = elements(EQUAL, same, dump(values))
+        check(none is None and verdict['counts']['elements'] == {'expected': count + 3, 'compared': count + 3}, str(verdict))
+        for at in {0, min(BLOCK, count - 1), count - 1}:
+            values[at] += 0.5
+            verdict, found = elements(DIFFERENT, dump(values), same)
+            check(found['count'] == count and found['differing'] == 1 and found['max_abs'] == 0.5, str(found))
+            check(found['worst']['index'] == found['first']['index'] == at, f"{at}: {found['worst']}")
+            norm = sum((1.0 + i % 7) ** 2 for i in range(count)) ** 0.5  # integers: no rounding in the sum
+            check(found['l2'] == 0.5 and found['l2_b'] == norm, f"{found['l2']} {found['l2_b']} {norm}")
+            values[at] -= 0.5
+
+
+@case
+def what_is_not_finite_in_any_block():
+    values = [1.0] * (2 * BLOCK + 1)
+    clean = dump(values)
+    for odd, at in [(float('nan'), 0), (float('inf'), BLOCK - 1), (float('nan'), BLOCK), (float('nan'), 2 * BLOCK)]:
+        values[at] = odd
+        bad = dump(values)
+        values[at] = 1.0
+        for pair, nonfinite in ((bad, bad), 2), ((bad, clean), 1), ((clean, bad), 1):
+            verdict, found = elements(DIFFERENT, *pair, '--bound', '1e-3')
+            check(verdict['nonfinite'] == nonfinite and found['worst']['index'] == at, str(verdict))
+
+
+@case
+def zeros_of_both_signs():
+    a, b = [0.0] * (BLOCK + 9), [0.0] * (BLOCK + 9)
+    a[3] = b[BLOCK + 4] = b[5] = -0.0
+    verdict, _ = elements(EQUAL, dump(a), dump(b))
+    check(verdict['sign_only'] == 3 and verdict['differing_elements'] == 0, str(verdict))
+
+
+@case
+def squares_beyond_the_range_of_doubles():
+    count = BLOCK + 5  # of which a block holds half
+    a, b = [1e200] * count, [1e200] * count
+    a[0] = 2e200
+    a[-1] = -1e200
+    verdict, found = elements(DIFFERENT, dump(a, 'F64'), dump(b, 'F64'))
+    check(abs(found['rel_l2'] / (5 / count) ** 0.5 - 1) < 1e-12 and found['differing'] == 2, str(found))
+    check(abs(found['l2_b'] / 1e200 / count ** 0.5 - 1) < 1e-12 and found['worst']['index'] == count - 1, str(found))
+
+
+@case
+def a_large_tensor_needs_little_memory():
+    path, size = folder('sparse') / 'large.safetensors', 512 << 20
+    header = json.dumps({'t': {'dtype': 'F32', 'shape': [size // 4], 'data_offsets': [0, size]}}).encode()
+    with open(path, 'wb') as file:  # a hole: nothing but zeros
+        file.write(struct.pack('<Q', len(header)) + header)
+        file.truncate(8 + len(header) + size)
+    process = subprocess.Popen([BUILD / 'tools/ab_diff', path, path], stdout=subprocess.PIPE, text=True)
+    said = process.stdout.read()
+    process.stdout.close()
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    check(process.returncode == EQUAL and f'{size // 4} of {size // 4} elements' in said, said)
+    check(usage.ru_maxrss << 10 < size // 2, f'{usage.ru_maxrss} KiB of memory for two tensors of {size >> 10} KiB')
+
+
+@case
+def maps_that_take_apart_along_the_first_axis():
+    rows, columns = 3, BLOCK // 2 + 1
+    values = [float(i) for i in range(rows * columns)]
+    apart = {f'w_{r}': ([columns], values[r * columns:(r + 1) * columns]) for r in range(rows)}
+    names = mapped('w -> w_%d unstack=0\n')
+    stacked = made({'w': ([rows, columns], values)})
+    expect(EQUAL, stacked, made(apart), '--map', names, says=['3 of 3 tensors'], **TOOL)
+    apart['w_2'][1][-1] += 1
+    expect(DIFFERENT, stacked, made(apart), '--map', names, says=['w_2'], **TOOL)
 
 
 @case
