@@ -12,7 +12,7 @@
 
 /* What a child sends. */
 struct capture {
-  int64_t steps, observations;
+  int64_t steps, observations, bytes; /* of the tensors that were observed */
   double seconds, processor_seconds; /* of all steps */
 };
 
@@ -26,12 +26,13 @@ enum { LEVELS = sizeof levels / sizeof *levels, BASE = 1 };
 
 struct sink {
   struct ab_stream_writer *writer;
-  int64_t observations;
+  int64_t observations, bytes;
 };
 
 static ab_status observe(void *ctx, const struct ab_observation *observation, const void *values) {
   struct sink *sink = ctx;
   sink->observations++;
+  sink->bytes += (int64_t)(observation->summary.count * ab_dtype_size(observation->dtype));
   return ab_stream_probe.observe(sink->writer, observation, values);
 }
 
@@ -74,6 +75,7 @@ static ab_status capture(struct capture *out, const struct ab_case *opened, cons
   run.probe_ctx = sink;
   AB_TRY(run_steps(out, &run));
   out->observations = sink->observations;
+  out->bytes = sink->bytes;
   return AB_OK;
 }
 
@@ -126,6 +128,7 @@ static ab_status one_round(struct capture best[LEVELS], const char *route, bool 
 
 static void put_level(struct ab_json_writer *w, const struct capture *c, const struct capture *base) {
   ab_json_put_int64(w, "observations", c->observations);
+  ab_json_put_int64(w, "observed_bytes", c->bytes);
   ab_json_put_double(w, "seconds", c->seconds);
   ab_json_put_double(w, "processor_seconds", c->processor_seconds);
   ab_json_put_double(w, "seconds_to_off", c->seconds / base->seconds);

@@ -89,7 +89,8 @@ static struct clocks pass_memory(const unsigned char *a, const unsigned char *b,
   struct clocks begin = clocks_now();
   size_t count = 0;
 #pragma omp parallel for schedule(static) reduction(+ : count)
-  for (size_t at = 0; at < size; at += PIECE) count += memcmp(a + at, b + at, size - at < PIECE ? size - at : PIECE) != 0;
+  for (size_t at = 0; at < size; at += PIECE)
+    count += memcmp(a + at, b + at, size - at < PIECE ? size - at : PIECE) != 0;
   *unlike = count;
   return clocks_since(begin);
 }

@@ -20,8 +20,8 @@ static uint64_t ulps(uint64_t a, uint64_t b, enum ab_dtype dtype) {
 }
 
 /* Element i of the two blocks. */
-static struct ab_value_pair pair_at(const struct ab_difference_walk *w, const struct ab_cursor *a, const struct ab_cursor *b,
-                                    size_t i) {
+static struct ab_value_pair pair_at(const struct ab_difference_walk *w, const struct ab_cursor *a,
+                                    const struct ab_cursor *b, size_t i) {
   return (struct ab_value_pair){w->at + i, a->value[i], b->value[i], a->bits[i], b->bits[i]};
 }
 
@@ -37,7 +37,8 @@ static void nonfinite_element(struct ab_difference_walk *w, struct ab_value_pair
   w->bad_seen = true;
 }
 
-static void unequal_element(struct ab_difference_walk *w, const struct ab_cursor *a, const struct ab_cursor *b, size_t i) {
+static void unequal_element(struct ab_difference_walk *w, const struct ab_cursor *a, const struct ab_cursor *b,
+                            size_t i) {
   struct ab_difference *d = &w->d;
   double size = fabs(a->value[i] - b->value[i]);
   if (!d->differing++) d->first = d->worst = pair_at(w, a, b, i);
@@ -52,7 +53,8 @@ static void unequal_element(struct ab_difference_walk *w, const struct ab_cursor
 
 /* One block. Equal elements add +0 to the squares of the differences, which changes no bit, and are not scaled: the
  * smallest difference may be far from the largest element. */
-static void float_block(struct ab_difference_walk *w, const struct ab_cursor *a, const struct ab_cursor *b, size_t count) {
+static void float_block(struct ab_difference_walk *w, const struct ab_cursor *a, const struct ab_cursor *b,
+                        size_t count) {
   for (size_t i = 0; i < count; i++) {
     double x = a->value[i], y = b->value[i], size = fabs(y);
     if (!isfinite(x) || !isfinite(y)) {
@@ -71,7 +73,8 @@ static void float_block(struct ab_difference_walk *w, const struct ab_cursor *a,
   }
 }
 
-static void integer_block(struct ab_difference_walk *w, const struct ab_cursor *a, const struct ab_cursor *b, size_t count) {
+static void integer_block(struct ab_difference_walk *w, const struct ab_cursor *a, const struct ab_cursor *b,
+                          size_t count) {
   for (size_t i = 0; i < count; i++)
     if (a->bits[i] != b->bits[i]) differ(&w->d, pair_at(w, a, b, i));
 }

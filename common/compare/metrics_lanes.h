@@ -59,7 +59,8 @@ HOT static void NAME(measure)(struct ab_chunk *out, struct ab_difference_walk *w
   memcpy(&squares_d, walk->squares_d, sizeof squares_d);
   memcpy(&squares_b, walk->squares_b, sizeof squares_b);
   for (size_t i = 0; i < count; i += LANES, in_a++, in_b++) {
-    lanes_f64 x = __builtin_convertvector((reals)*in_a, lanes_f64), y = __builtin_convertvector((reals)*in_b, lanes_f64);
+    lanes_f64 x = __builtin_convertvector((reals)*in_a, lanes_f64);
+    lanes_f64 y = __builtin_convertvector((reals)*in_b, lanes_f64);
     lanes_u64 unequal = (lanes_u64)(x != y);
     lanes_u64 difference = unequal & (lanes_u64)(x * walk->scale_d - y * walk->scale_d);
     lanes_f64 scaled = y * walk->scale_b, size = (lanes_f64)((lanes_u64)(x - y) & (UINT64_MAX >> 1));
