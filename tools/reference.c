@@ -206,19 +206,26 @@ static struct ab_expected owed(const struct ab_reference *r) {
   return expected;
 }
 
-ab_status ab_reference_judge(struct ab_verdict *out, struct ab_reference *r, const struct ab_side_result *side) {
+ab_status ab_reference_comparison(struct ab_comparison *out, struct ab_reference *r,
+                                  const struct ab_side_result *side) {
   struct judged *judged = &r->judged[r->count++];
   AB_TRY(record_run(judged, r, side));
-  struct ab_comparison c = {.a = judged->run,
-                            .b = r->truth,
-                            .pair = AB_PAIR_RECORDED,
-                            .quantities = AB_Q_ALL,
-                            .partial = true,
-                            .retyped = true,
-                            .expected = owed(r),
-                            .values = values,
-                            .values_ctx = r,
-                            .bounds = bounds,
-                            .bounds_ctx = r};
+  *out = (struct ab_comparison){.a = judged->run,
+                                .b = r->truth,
+                                .pair = AB_PAIR_RECORDED,
+                                .quantities = AB_Q_ALL,
+                                .partial = true,
+                                .retyped = true,
+                                .expected = owed(r),
+                                .values = values,
+                                .values_ctx = r,
+                                .bounds = bounds,
+                                .bounds_ctx = r};
+  return AB_OK;
+}
+
+ab_status ab_reference_judge(struct ab_verdict *out, struct ab_reference *r, const struct ab_side_result *side) {
+  struct ab_comparison c;
+  AB_TRY(ab_reference_comparison(&c, r, side));
   return ab_verdict(out, &c);
 }

@@ -17,6 +17,9 @@ size_t ab_reference_ignored(const struct ab_reference *reference);
  * others. */
 bool ab_reference_as_meant(const struct ab_reference *reference);
 /* The verdict borrows names from the reference. May be called once per side. */
+/* What ab_reference_judge judges; borrows the reference. Each side once, by either of the two. */
+ab_status ab_reference_comparison(struct ab_comparison *out, struct ab_reference *reference,
+                                  const struct ab_side_result *side);
 ab_status ab_reference_judge(struct ab_verdict *out, struct ab_reference *reference, const struct ab_side_result *side);
 
 /* What a side produced, as trees in the bundle's layout. Owned by the caller: ab_produced_free. */

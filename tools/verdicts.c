@@ -148,12 +148,21 @@ static ab_status judge_reference(struct ab_judgement *j) {
   const enum ab_side_place places[] = {AB_SIDE_A, AB_SIDE_B};
   if (!j->reference) return AB_OK;
   for (int i = 0; i < 2; i++) {
-    AB_TRY(ab_reference_judge(&j->verdict[j->verdicts], j->reference, ran(j, places[i])));
-    j->verdicts++;
+    struct ab_comparison c;
+    AB_TRY(ab_reference_comparison(&c, j->reference, ran(j, places[i])));
+    AB_TRY(add(j, &c));
+    AB_TRY(ab_judge_controls(j, &c));
     enter(j, AB_FACT_SHARED);
   }
   return ab_judgement_note(j, "%zu files, keys and tensors of the bundle are not needed and were ignored",
                            ab_reference_ignored(j->reference));
+}
+
+/* A golden keeps no values; of a run there are. */
+static ab_status run_values(void *ctx, int side, const struct ab_observation *observation, struct ab_view *out) {
+  const struct ab_side_result *run = ctx;
+  if (side) return AB_FAIL(AB_ENOTFOUND, "a golden keeps no values");
+  return ab_kept_read(run->values, &observation->id, out);
 }
 
 static ab_status judge_golden(struct ab_judgement *j) {
@@ -167,10 +176,14 @@ static ab_status judge_golden(struct ab_judgement *j) {
   }
   AB_TRY(ab_expect_golden(&owed, &j->opened, j->golden->selection));
   for (int i = 0; i < 2; i++) {
-    AB_TRY(ab_golden_compare(&j->verdict[j->verdicts], j->golden, ran(j, places[i])->recording, j->golden_recording,
-                             portable, &owed, portable ? NULL : ab_own_bounds, &j->own));
-    j->golden_differs |= j->verdict[j->verdicts].exit != AB_EXIT_EQUAL;
-    j->verdicts++;
+    struct ab_side_result *run = ran(j, places[i]);
+    struct ab_golden_rule rule = {j->golden, portable ? NULL : ab_own_bounds, &j->own};
+    struct ab_comparison c = ab_golden_comparison(&rule, run->recording, j->golden_recording, portable, &owed);
+    AB_TRY(add(j, &c));
+    j->golden_differs |= j->verdict[j->verdicts - 1].exit != AB_EXIT_EQUAL;
+    c.values = run_values;
+    c.values_ctx = run;
+    AB_TRY(ab_judge_controls(j, &c));
     enter(j, i ? AB_FACT_B_GOLDEN : AB_FACT_A_GOLDEN);
   }
   return AB_OK;

@@ -6,8 +6,9 @@
 #include "controls_parts.h"
 #include "mem.h"
 
-/* Which pairs a control runs on: SAME, SAME and F64, all, all but SAME. */
-enum tier { BITWISE, WHOLE, ANY, BOUNDED };
+/* Which comparisons a control runs on: of pair SAME; SAME and F64; any; any but SAME; with what was recorded earlier,
+ * MaxText's numbers or a golden; with a golden whose bits must be reproduced. */
+enum tier { BITWISE, WHOLE, ANY, BOUNDED, RECORD, EXACT_RECORD };
 
 static const struct row {
   const char *name;
@@ -46,6 +47,14 @@ static const struct row {
     {"tensor at its bound", BOUNDED, ab_damage_tensor_at, AB_EXIT_EQUAL, "a bound that is tighter than it says"},
     {"tensor above its bound", BOUNDED, ab_damage_tensor_above, AB_EXIT_DIFFERENT,
      "a bound that is wider than it says"},
+    {"scaled loss against a record", RECORD, ab_damage_scaled_loss, AB_EXIT_DIFFERENT,
+     "a golden that any loss agrees with"},
+    {"scaled gradient against a record", RECORD, ab_damage_scaled_gradient, AB_EXIT_DIFFERENT,
+     "a golden that any gradient agrees with"},
+    {"missing leaf against a record", RECORD, ab_damage_missing, AB_EXIT_INCOMPARABLE,
+     "a golden of which only a part is looked at"},
+    {"one ulp against a golden", EXACT_RECORD, ab_damage_one_ulp, AB_EXIT_DIFFERENT,
+     "an exact golden that is not exact"},
 };
 _Static_assert(sizeof rows / sizeof *rows == AB_CONTROLS, "AB_CONTROLS counts the rows");
 
@@ -231,18 +240,25 @@ static ab_status try_one(struct ab_control_result *out, const struct row *row, c
   return status;
 }
 
-static bool serves(const struct row *row, enum ab_pair pair) {
+/* Of two sides only a golden is a selection of the other's arithmetic. */
+static bool is_record(const struct ab_comparison *c) {
+  return c->pair == AB_PAIR_RECORDED || (c->pair == AB_PAIR_SAME && c->partial);
+}
+
+static bool serves(const struct row *row, const struct ab_comparison *c) {
+  enum ab_pair pair = c->pair;
+  if (is_record(c)) return row->tier == RECORD || (row->tier == EXACT_RECORD && pair == AB_PAIR_SAME);
   switch (row->tier) {
     case BITWISE: return pair == AB_PAIR_SAME;
     case WHOLE: return pair == AB_PAIR_SAME || pair == AB_PAIR_F64;
     case ANY: return true;
-    case BOUNDED: break;
+    case BOUNDED: return pair != AB_PAIR_SAME;
+    default: return false;
   }
-  return pair != AB_PAIR_SAME;
 }
 
 static bool due(const struct ab_controls *controls, size_t i, const struct ab_comparison *c) {
-  return serves(&rows[i], c->pair) && controls->row[i].outcome == AB_CONTROL_NOT_RUN;
+  return serves(&rows[i], c) && controls->row[i].outcome == AB_CONTROL_NOT_RUN;
 }
 
 static bool any_due(const struct ab_controls *controls, const struct ab_comparison *c) {
@@ -256,7 +272,7 @@ ab_status ab_controls_run(struct ab_controls *controls, const struct ab_comparis
   struct ab_control_data data;
   ab_status status = AB_OK;
   if (!any_due(controls, comparison)) return AB_OK;
-  bool narrow = comparison->pair == AB_PAIR_MIXED || comparison->pair == AB_PAIR_RECORDED;
+  bool narrow = comparison->pair == AB_PAIR_MIXED || is_record(comparison);
   AB_TRY(ab_control_data_new(&data, comparison, facts, narrow));
   for (size_t i = 0; i < AB_CONTROLS && status == AB_OK; i++)
     if (due(controls, i, comparison)) status = try_one(&controls->row[i], &rows[i], &data, verdict);
@@ -265,12 +281,15 @@ ab_status ab_controls_run(struct ab_controls *controls, const struct ab_comparis
 }
 
 void ab_controls_close(struct ab_controls *controls) {
+  static const char *const lacking[] = {[BITWISE] = "no bitwise comparison", [WHOLE] = "no bitwise comparison",
+                                        [ANY] = "no comparison", [BOUNDED] = "no bounded comparison",
+                                        [RECORD] = "no golden or bundle", [EXACT_RECORD] = "no exact golden"};
   for (size_t i = 0; i < AB_CONTROLS; i++) {
     struct ab_control_result *r = &controls->row[i];
     if (r->outcome != AB_CONTROL_NOT_RUN) continue;
     r->outcome = AB_CONTROL_NA;
     r->expected = rows[i].expected;
-    snprintf(r->why, sizeof r->why, "no %s comparison", rows[i].tier == BOUNDED ? "bounded" : "bitwise");
+    snprintf(r->why, sizeof r->why, "%s", lacking[rows[i].tier]);
   }
 }
 

@@ -6,8 +6,9 @@
  * the run is exit 6; one whose damage cannot be done here (one stage, one step, no values) is not applicable, with its
  * reason.
  *
- * A bitwise control runs on a comparison of pair SAME, a bounded one on any other, the rest on the first that fits. The
- * copy keeps of activations the first and the last microbatch, so that memory and time do not grow with a run.
+ * A bitwise control runs on a comparison of pair SAME, a bounded one on any other, one against a record on MaxText's
+ * numbers or a golden, the rest on the first that fits. The copy keeps of activations the first and the last
+ * microbatch, so that memory and time do not grow with a run.
  */
 #pragma once
 
@@ -21,7 +22,7 @@ struct ab_control_facts {
 enum ab_control_outcome { AB_CONTROL_NOT_RUN, AB_CONTROL_CAUGHT, AB_CONTROL_MISSED, AB_CONTROL_NA };
 const char *ab_control_outcome_name(enum ab_control_outcome outcome);
 
-enum { AB_CONTROLS = 23, AB_CONTROL_DETAIL = AB_IDENTITY_TEXT };
+enum { AB_CONTROLS = 27, AB_CONTROL_DETAIL = AB_IDENTITY_TEXT };
 struct ab_control_result {
   enum ab_control_outcome outcome;
   enum ab_exit expected, got;     /* got is meaningful where a verdict was reached: CAUGHT, and MISSED without `why` */

@@ -113,6 +113,16 @@ ab_status ab_golden_check_config(const struct ab_golden *golden, const struct ab
 
 /* The golden as a side, named "golden", in its execution order. AB_EMISMATCH for a repeated identity. */
 ab_status ab_golden_recording(struct ab_recording **out, const struct ab_golden *golden);
+/* The golden's own bound goes before what `bounds` knows. */
+struct ab_golden_rule {
+  const struct ab_golden *golden;
+  ab_bounds_fn bounds; /* NULL: knows nothing */
+  void *ctx;
+};
+/* What ab_golden_compare judges; it borrows everything, the rule too. */
+struct ab_comparison ab_golden_comparison(struct ab_golden_rule *rule, const struct ab_recording *run,
+                                          const struct ab_recording *side, bool portable,
+                                          const struct ab_expected *expected);
 /* Judges a run (a) against a golden (b; `side` is its recording, which must outlive the verdict). Exact where both
  * are portable, else bounded, by estimate, within the golden's own bound or what `bounds` knows. expected: what the
  * config asks a golden to hold; it must hold exactly that. portable: the run used the portable kernels. */

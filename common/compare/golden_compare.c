@@ -27,32 +27,31 @@ ab_status ab_golden_recording(struct ab_recording **out, const struct ab_golden 
   return AB_OK;
 }
 
-/* The golden's own bound goes before what the caller knows. */
-struct bounds {
-  const struct ab_golden *golden;
-  ab_bounds_fn fn;
-  void *ctx;
-};
-
 static void bounds_of(void *ctx, const struct ab_identity *id, double *given, double *own) {
-  const struct bounds *b = ctx;
-  if (b->fn) b->fn(b->ctx, id, given, own);
-  if (b->golden->bound >= 0) *given = b->golden->bound;
+  const struct ab_golden_rule *rule = ctx;
+  if (rule->bounds) rule->bounds(rule->ctx, id, given, own);
+  if (rule->golden->bound >= 0) *given = rule->golden->bound;
+}
+
+struct ab_comparison ab_golden_comparison(struct ab_golden_rule *rule, const struct ab_recording *run,
+                                          const struct ab_recording *side, bool portable,
+                                          const struct ab_expected *expected) {
+  bool exact = portable && strcmp(rule->golden->numerics, "portable") == 0;
+  return (struct ab_comparison){.a = run,
+                                .b = side,
+                                .pair = exact ? AB_PAIR_SAME : AB_PAIR_RECORDED,
+                                .quantities = AB_Q_ALL,
+                                .partial = true,
+                                .expected = *expected,
+                                .bounds = bounds_of,
+                                .bounds_ctx = rule};
 }
 
 ab_status ab_golden_compare(struct ab_verdict *out, const struct ab_golden *golden, const struct ab_recording *run,
                             const struct ab_recording *side, bool portable, const struct ab_expected *expected,
                             ab_bounds_fn bounds, void *bounds_ctx) {
-  struct bounds b = {golden, bounds, bounds_ctx};
-  bool exact = portable && strcmp(golden->numerics, "portable") == 0;
-  struct ab_comparison c = {.a = run,
-                            .b = side,
-                            .pair = exact ? AB_PAIR_SAME : AB_PAIR_RECORDED,
-                            .quantities = AB_Q_ALL,
-                            .partial = true,
-                            .expected = *expected,
-                            .bounds = bounds_of,
-                            .bounds_ctx = &b};
+  struct ab_golden_rule rule = {golden, bounds, bounds_ctx};
+  struct ab_comparison c = ab_golden_comparison(&rule, run, side, portable, expected);
   AB_TRY(ab_verdict(out, &c));
   return AB_OK;
 }

@@ -33,14 +33,17 @@ static void end_line(struct ab_page *t) { ab_page_put(t, "\n"); }
 /* "controls: 21 of 21 caught (n/a: swapped stages: one stage)" */
 static void line_controls(struct ab_page *t, const struct ab_controls *c) {
   size_t caught = ab_controls_count(c, AB_CONTROL_CAUGHT), missed = ab_controls_count(c, AB_CONTROL_MISSED);
-  const char *between = " (n/a: ";
+  const char *why = NULL; /* of the last that is n/a: neighbours share theirs */
   say(t, "controls: %zu of %zu caught", caught, caught + missed);
   for (size_t i = 0; i < AB_CONTROLS; i++) {
-    if (c->row[i].outcome != AB_CONTROL_NA) continue;
-    say(t, "%s%s: %s", between, ab_control_name(i), c->row[i].why);
-    between = "; ";
+    const struct ab_control_result *r = &c->row[i];
+    if (r->outcome != AB_CONTROL_NA) continue;
+    if (why && strcmp(why, r->why) == 0) say(t, ", %s", ab_control_name(i));
+    else if (why) say(t, ": %s; %s", why, ab_control_name(i));
+    else say(t, " (n/a: %s", ab_control_name(i));
+    why = r->why;
   }
-  if (ab_controls_count(c, AB_CONTROL_NA)) say(t, ")");
+  if (why) say(t, ": %s)", why);
   end_line(t);
 }
 

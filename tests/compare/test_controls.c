@@ -87,11 +87,19 @@ static struct ab_comparison bounded_of(struct run *r) {
   return c;
 }
 
+/* A golden's: a selection of the other side, bit for bit. */
+static struct ab_comparison record_of(struct run *r) {
+  struct ab_comparison c = exact_of(r);
+  c.partial = true;
+  return c;
+}
+
 static void control(struct ab_controls *out, struct run *r, const struct ab_control_facts *facts, ab_verdict_fn fn) {
-  struct ab_comparison exact = exact_of(r), bounded = bounded_of(r);
+  struct ab_comparison exact = exact_of(r), bounded = bounded_of(r), record = record_of(r);
   *out = (struct ab_controls){0};
   ck_ok(ab_controls_run(out, &exact, facts, fn));
   ck_ok(ab_controls_run(out, &bounded, facts, fn));
+  ck_ok(ab_controls_run(out, &record, facts, fn));
   ab_controls_close(out);
 }
 
@@ -146,8 +154,28 @@ START_TEST(without_a_bounded_comparison_its_controls_cannot_apply) {
   ck_ok(ab_controls_run(&controls, &c, &pipeline, ab_verdict));
   ab_controls_close(&controls);
   ck_assert_str_eq(controls.row[row_of("metric above its bound")].why, "no bounded comparison");
-  ck_assert_uint_eq(ab_controls_count(&controls, AB_CONTROL_NA), 5);
-  ck_assert_uint_eq(ab_controls_count(&controls, AB_CONTROL_CAUGHT), AB_CONTROLS - 5);
+  ck_assert_str_eq(controls.row[row_of("missing leaf against a record")].why, "no golden or bundle");
+  ck_assert_uint_eq(ab_controls_count(&controls, AB_CONTROL_NA), 5 + 4);
+  ck_assert_uint_eq(ab_controls_count(&controls, AB_CONTROL_CAUGHT), AB_CONTROLS - 9);
+  stop_run(&r);
+}
+END_TEST
+
+START_TEST(a_record_serves_its_own_controls_alone) {
+  struct run r;
+  struct ab_controls controls = {0};
+  start_run(&r, 2);
+  struct ab_comparison c = record_of(&r);
+  ck_ok(ab_controls_run(&controls, &c, &pipeline, ab_verdict));
+  ck_assert_uint_eq(ab_controls_count(&controls, AB_CONTROL_CAUGHT), 4);
+  ck_assert_uint_eq(ab_controls_count(&controls, AB_CONTROL_NOT_RUN), AB_CONTROLS - 4);
+  controls = (struct ab_controls){0};
+  c = bounded_of(&r);
+  c.pair = AB_PAIR_RECORDED;
+  ck_ok(ab_controls_run(&controls, &c, &pipeline, ab_verdict));
+  ab_controls_close(&controls);
+  ck_assert_uint_eq(ab_controls_count(&controls, AB_CONTROL_CAUGHT), 3);
+  ck_assert_str_eq(controls.row[row_of("one ulp against a golden")].why, "no exact golden");
   stop_run(&r);
 }
 END_TEST
@@ -247,6 +275,12 @@ static ab_status loose(struct ab_verdict *out, const struct ab_comparison *c) {
   return AB_OK;
 }
 
+static ab_status records_are_not_looked_at(struct ab_verdict *out, const struct ab_comparison *c) {
+  AB_TRY(ab_verdict(out, c));
+  if (c->partial) out->exit = AB_EXIT_EQUAL;
+  return AB_OK;
+}
+
 static ab_status at_the_bound_is_over(struct ab_verdict *out, const struct ab_comparison *c) {
   AB_TRY(ab_verdict(out, c));
   const struct ab_finding *w = &out->worst;
@@ -281,6 +315,7 @@ static const struct {
     {"first step alone", first_step_alone, {"shifted step"}},
     {"loose", loose, {"one ulp", "scaled gradient under a bound", "tensor above its bound"}},
     {"at the bound is over", at_the_bound_is_over, {"tensor at its bound"}},
+    {"golden of a selection", records_are_not_looked_at, {"missing leaf against a record", "one ulp against a golden"}},
     {"just above passes", just_above_passes, {"tensor above its bound", "metric above its bound"}},
 };
 enum { BROKEN = sizeof broken / sizeof *broken };
@@ -337,7 +372,7 @@ static bool alike(const struct ab_comparison *c, int step, int layer, int m, int
 }
 
 static ab_status spy(struct ab_verdict *out, const struct ab_comparison *c) {
-  if (c->pair != AB_PAIR_SAME) return ab_verdict(out, c);
+  if (c->pair != AB_PAIR_SAME || c->partial) return ab_verdict(out, c);
   const struct ab_summary *rows = summary_of(c->a, 0, -1, "pipeline/d_inputs", -1, AB_BACKWARD);
   const double first_rows = 12.76, last_rows = 10.46; /* two thirds and one third of 1 + 0.17 i, i < 12 */
   bool swap = true;
@@ -428,6 +463,7 @@ static Suite *suite(void) {
   tcase_add_test(c, every_control_is_caught);
   tcase_add_test(c, what_cannot_apply_has_its_reason);
   tcase_add_test(c, without_a_bounded_comparison_its_controls_cannot_apply);
+  tcase_add_test(c, a_record_serves_its_own_controls_alone);
   tcase_add_test(c, float64_routes_have_what_they_owe_each_other);
   tcase_add_test(c, a_broken_verdict_is_found_out);
   tcase_add_test(c, no_control_is_idle);

@@ -33,10 +33,22 @@ START_TEST(three_lines_say_it_all) {
   char *text = text_of(&t, false), expected[64];
   snprintf(expected, sizeof expected, "controls: %d of %d caught (n/a: ", AB_CONTROLS - 1, AB_CONTROLS - 1);
   ck_assert_int_eq(strncmp(text, expected, strlen(expected)), 0);
-  has(text, " above its bound: no bounded comparison)\n");
+  has(text, " (n/a: one ulp against a golden: no bounded comparison)\n");
   has(text, "\nunobserved: segment_ids (every token has segment 1), layers/1/mlp/wo/kernel (all gradients are 0\\x0a");
   has(text, "\nblind to: repeats (not in this build: dropout)\n");
   ck_assert_msg(!strchr(text, '\033'), "a control character went through");
+  ab_mem_free(text);
+}
+END_TEST
+
+START_TEST(neighbours_that_cannot_apply_share_their_reason) {
+  struct ab_teeth t;
+  teeth_of(&t);
+  t.controls.row[AB_CONTROLS - 2] = t.controls.row[AB_CONTROLS - 1];
+  t.controls.row[0] = (struct ab_control_result){.outcome = AB_CONTROL_NA, .why = "one stage"};
+  char *text = text_of(&t, false);
+  has(text, " (n/a: undamaged copy: one stage; missing leaf against a record, one ulp against a golden: no bounded "
+            "comparison)\n");
   ab_mem_free(text);
 }
 END_TEST
@@ -158,6 +170,7 @@ static Suite *suite(void) {
   Suite *s = suite_create("teeth");
   TCase *c = tcase_create("teeth");
   tcase_add_test(c, three_lines_say_it_all);
+  tcase_add_test(c, neighbours_that_cannot_apply_share_their_reason);
   tcase_add_test(c, in_full_every_row_has_a_line);
   tcase_add_test(c, inputs_with_one_reason_share_it);
   tcase_add_test(c, nothing_to_say_is_said);
