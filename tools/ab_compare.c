@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cell.h"
 #include "file.h"
 #include "outcome.h"
 #include "process.h"
@@ -37,6 +38,7 @@ static ab_status check_outputs(const struct ab_request *request) {
     ab_names_free(&names);
     if (held) return AB_FAIL(AB_EIO, "--dump '%s' is there and not empty; expected a new folder", request->dump);
   }
+  if (request->save_artifact) AB_TRY(ab_artifact_check(request->save_artifact));
   return AB_OK;
 }
 
@@ -69,6 +71,7 @@ static int act(const struct ab_request *request) {
   if (request->list_defects) return list_defects();
   if (request->help || request->version) return AB_EXIT_EQUAL;
   if (request->suite) return run_suite(request);
+  if (request->replay) return ab_replay_main(request);
   return request->side ? ab_side_main(request) : compare(request);
 }
 

@@ -276,6 +276,40 @@ ab_status ab_judgement_run_what_if(struct ab_judgement *j, const char *words) {
   return ab_sides_run(&j->side[AB_SIDE_WHAT_IF_PASSES], &passes, 1);
 }
 
+/* The same case, cut after the step. */
+static ab_status cut(const char ***out, const char *const *arguments, const char *steps) {
+  size_t n = 0;
+  while (arguments[n]) n++;
+  AB_TRY(ab_mem_new(out, n + 3, sizeof **out));
+  memcpy(*out, arguments, n * sizeof *arguments);
+  (*out)[n] = "--steps";
+  (*out)[n + 1] = steps;
+  return AB_OK;
+}
+
+static ab_status run_window(struct ab_judgement *j, int i, const struct ab_kept_window *window, const char *steps) {
+  static const char *const labels[] = {"a-again", "b-again", "oracle-again"};
+  bool exact = j->a->arithmetic == AB_ARITHMETIC_EXACT;
+  struct ab_side_order again = oracle_order(j, labels[i], exact ? "sequential-exact" : "sequential");
+  const char **arguments;
+  if (i < 2) AB_TRY(engine_order(&again, j, i));
+  again.label = labels[i];
+  again.fingerprints = false;
+  again.window = window;
+  AB_TRY(cut(&arguments, again.case_arguments, steps));
+  again.case_arguments = arguments;
+  ab_status status = ab_sides_run(&j->side[AB_SIDE_WINDOW_A + i], &again, 1);
+  ab_mem_free(arguments);
+  return status;
+}
+
+ab_status ab_judgement_run_window(struct ab_judgement *j, const struct ab_kept_window *window) {
+  char steps[24];
+  snprintf(steps, sizeof steps, "%d", window->step + 1);
+  for (int i = 0; i < 3; i++) AB_TRY(run_window(j, i, window, steps));
+  return AB_OK;
+}
+
 static ab_status run_sides(struct ab_judgement *j) {
   struct ab_side_order first;
   AB_TRY(ab_scratch_new(&j->scratch, NULL));
@@ -342,6 +376,7 @@ void ab_judgement_close(struct ab_judgement *j) {
   }
   for (size_t i = 0; i < j->commons; i++) ab_recording_free(j->common[i]);
   ab_mem_free(j->teeth);
+  ab_mem_free(j->replay);
   ab_reference_close(j->reference);
   ab_golden_free(j->golden);
   ab_recording_free(j->golden_recording);

@@ -12,6 +12,7 @@
 #include "expectation.h"
 #include "explain.h"
 #include "reference.h"
+#include "replay.h"
 #include "teeth.h"
 
 enum ab_side_place {
@@ -24,6 +25,9 @@ enum ab_side_place {
   AB_SIDE_TERMS, /* the exact oracle, one pass per microbatch */
   AB_SIDE_SLOPE_UP, /* float64 with A's weights of one step moved along a direction, and the other way */
   AB_SIDE_SLOPE_DOWN,
+  AB_SIDE_WINDOW_A, /* A, B and the oracle once more, with the values of one layer (kept.h: window) */
+  AB_SIDE_WINDOW_B,
+  AB_SIDE_WINDOW_ORACLE,
   AB_SIDES
 };
 enum { AB_VERDICTS_MAX = 8, AB_NOTES_MAX = 16, AB_COMMON_MAX = 6 };
@@ -61,6 +65,7 @@ struct ab_judgement {
   struct ab_side_failure failure[AB_SIDES];
   size_t failures;
   struct ab_explained_list explained;
+  struct ab_replay *replay; /* NULL: no side left its oracle */
   char *note[AB_NOTES_MAX];
   size_t notes;
   size_t counts_checked, counts_wrong; /* executions, fetches, and the counters of both engines */
@@ -105,6 +110,10 @@ void ab_own_bounds(void *ctx, const struct ab_identity *id, double *given, doubl
 ab_status ab_judgement_run_what_if(struct ab_judgement *j, const char *words);
 /* explain.c: what the wrong tensors of A and B are. */
 ab_status ab_judge_explain(struct ab_judgement *j);
+/* Runs A, B and the oracle again up to the window's step, into AB_SIDE_WINDOW_*: no values where that failed. */
+ab_status ab_judgement_run_window(struct ab_judgement *j, const struct ab_kept_window *window);
+/* replay.c: where a side leaves its oracle, and which operator there. */
+ab_status ab_judge_replay(struct ab_judgement *j);
 /* bite.c: runs the controls that a comparison which came out equal can serve. */
 ab_status ab_judge_controls(struct ab_judgement *j, const struct ab_comparison *c);
 /* unobserved.c, --teeth full: changes one input after the other and lists those that nothing depends on. */

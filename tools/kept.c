@@ -1,12 +1,28 @@
 #include "kept.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "file.h"
 #include "mem.h"
 
-bool ab_kept(void *ctx, const struct ab_identity *id) {
-  (void)ctx;
+void ab_kept_window_words(char words[AB_KEPT_WORDS], const struct ab_kept_window *window) {
+  snprintf(words, AB_KEPT_WORDS, "%d:%d:%d", window->step, window->microbatch, window->layer);
+}
+
+ab_status ab_kept_window_parse(struct ab_kept_window *out, const char *words) {
+  char rest;
+  if (sscanf(words, "%d:%d:%d%c", &out->step, &out->microbatch, &out->layer, &rest) == 3) return AB_OK;
+  return AB_FAIL(AB_ECONFIG, "'%.80s' is no window of a step; expected STEP:MICROBATCH:LAYER", words);
+}
+
+static bool in_window(const struct ab_kept_window *window, const struct ab_identity *id) {
+  if (id->step != window->step || id->layer != window->layer || id->phase == AB_UPDATE) return false;
+  return window->microbatch < 0 || id->microbatch < 0 || id->microbatch == window->microbatch;
+}
+
+bool ab_kept(const struct ab_kept_window *window, const struct ab_identity *id) {
+  if (window) return in_window(window, id);
   enum ab_quantity quantity = ab_quantity_of(id);
   if (quantity == AB_Q_WEIGHT_GRADIENT) return true;
   if (quantity == AB_Q_PARAMETER) return strncmp(id->tensor, "mu/", 3) != 0 && strncmp(id->tensor, "nu/", 3) != 0;
@@ -54,11 +70,17 @@ const struct ab_probe_ops ab_keeper_probe = {.observe = observe, .count = count}
 struct ab_kept_values {
   const struct ab_recording *recording, *against;
   struct ab_kept_values *against_values;
+  struct ab_kept_window window; /* with windowed */
+  bool windowed;
   struct ab_file file;
   uint64_t *offset; /* by row of the recording; meaningful where stored */
   unsigned char *buffer;
   size_t room;
 };
+
+static bool keeps(struct ab_kept_values *values, const struct ab_identity *id) {
+  return ab_kept(values->windowed ? &values->window : NULL, id);
+}
 
 static ab_status lay_out(struct ab_kept_values *values) {
   uint64_t offset = 0;
@@ -66,11 +88,21 @@ static ab_status lay_out(struct ab_kept_values *values) {
   for (size_t i = 0; i < values->recording->observations; i++) {
     const struct ab_observation *observation = &values->recording->observation[i].observation;
     values->offset[i] = offset;
-    if (ab_kept(NULL, &observation->id) && stored(values->against, observation)) offset += bytes_of(observation);
+    if (keeps(values, &observation->id) && stored(values->against, observation)) offset += bytes_of(observation);
   }
   if (offset != values->file.size)
     return AB_FAIL(AB_EFORMAT, "'%s' holds %llu bytes; expected %llu, the values of its stream", values->file.path,
                    (unsigned long long)values->file.size, (unsigned long long)offset);
+  return AB_OK;
+}
+
+/* Frees values when it fails. */
+static ab_status finish_open(struct ab_kept_values **out, struct ab_kept_values *values, const char *path) {
+  ab_status status = ab_file_open(&values->file, path);
+  if (status == AB_OK) status = lay_out(values);
+  if (status != AB_OK) ab_kept_close(values);
+  AB_TRY(status);
+  *out = values;
   return AB_OK;
 }
 
@@ -81,12 +113,17 @@ ab_status ab_kept_open(struct ab_kept_values **out, const struct ab_recording *r
   values->recording = recording;
   values->against = against;
   values->against_values = against_values;
-  ab_status status = ab_file_open(&values->file, path);
-  if (status == AB_OK) status = lay_out(values);
-  if (status != AB_OK) ab_kept_close(values);
-  AB_TRY(status);
-  *out = values;
-  return AB_OK;
+  return finish_open(out, values, path);
+}
+
+ab_status ab_kept_open_window(struct ab_kept_values **out, const struct ab_recording *recording, const char *path,
+                              const struct ab_kept_window *window) {
+  struct ab_kept_values *values;
+  AB_TRY(ab_mem_new(&values, 1, sizeof *values));
+  values->recording = recording;
+  values->window = *window;
+  values->windowed = true;
+  return finish_open(out, values, path);
 }
 
 void ab_kept_close(struct ab_kept_values *values) {
@@ -106,7 +143,7 @@ static ab_status make_room(struct ab_kept_values *values, size_t bytes) {
 
 ab_status ab_kept_read(struct ab_kept_values *values, const struct ab_identity *id, struct ab_view *out) {
   const struct ab_recorded *recorded = ab_recording_find(values->recording, id);
-  if (!recorded || !ab_kept(NULL, id)) return AB_FAIL(AB_ENOTFOUND, "the values of '%s' were not kept", id->tensor);
+  if (!recorded || !keeps(values, id)) return AB_FAIL(AB_ENOTFOUND, "the values of '%s' were not kept", id->tensor);
   const struct ab_observation *observation = &recorded->observation;
   if (!stored(values->against, observation)) return ab_kept_read(values->against_values, id, out);
   size_t bytes = bytes_of(observation);

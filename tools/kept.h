@@ -9,8 +9,18 @@
 
 #include "recording.h"
 
-/* The tensors whose values are kept; a probe's `want`. ctx is not used. */
-bool ab_kept(void *ctx, const struct ab_identity *id);
+/* What a re-run keeps instead: everything of one layer in one step. */
+struct ab_kept_window {
+  int step, microbatch, layer; /* microbatch -1: every one */
+};
+enum { AB_KEPT_WORDS = 48 };
+/* "STEP:MICROBATCH:LAYER". */
+void ab_kept_window_words(char words[AB_KEPT_WORDS], const struct ab_kept_window *window);
+/* AB_ECONFIG for other words. */
+ab_status ab_kept_window_parse(struct ab_kept_window *out, const char *words);
+
+/* The tensors whose values are kept; window NULL: those of every run. */
+bool ab_kept(const struct ab_kept_window *window, const struct ab_identity *id);
 
 /* A probe's receiver: observations and counters go on to the stream, values of kept tensors to the file. */
 struct ab_keeper {
@@ -27,6 +37,9 @@ struct ab_kept_values;
  * borrowed. */
 ab_status ab_kept_open(struct ab_kept_values **out, const struct ab_recording *recording, const char *path,
                        const struct ab_recording *against, struct ab_kept_values *against_values);
+/* Of a side that ran with a window. */
+ab_status ab_kept_open_window(struct ab_kept_values **out, const struct ab_recording *recording, const char *path,
+                              const struct ab_kept_window *window);
 /* Accepts NULL. */
 void ab_kept_close(struct ab_kept_values *values);
 /* The values of one observation, in a buffer of the reader's until the next call; AB_ENOTFOUND when they were not

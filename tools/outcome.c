@@ -95,6 +95,8 @@ ab_status ab_outcome_new(struct ab_outcome *out, const struct ab_judgement *j, c
                                    .dtype = dtype_of(j->a), .verdict = out->verdict,
                                    .verdicts = j->verdicts, .cause = j->cause, .facts = j->facts,
                                    .distance = &j->distance, .slope = &j->slope,
+                                   .divergence = j->replay ? &j->replay->divergence : NULL,
+                                   .replayed = j->replay ? &j->replay->replayed : NULL,
                                    .explained = &j->explained, .failure = j->failure,
                                    .failures = j->failures, .note = (const char *const *)j->note, .notes = j->notes,
                                    .teeth = j->teeth, .verbose = j->request.verbose, .extra = j->extra,

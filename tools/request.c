@@ -10,7 +10,7 @@
 #include "text.h"
 #include "variables.h"
 
-enum { OPTIONS = 80, CASE_ARGUMENTS = 8 };
+enum { OPTIONS = 80, SIDE_OPTIONS = 16, CASE_ARGUMENTS = 8 };
 
 static const char usage[] =
     "ab_compare: run two pipeline engines on one config, weights and batch, and say whether they are equal.\n"
@@ -22,11 +22,31 @@ static const char usage[] =
     "\n"
     "usage: ab_compare CONFIG.yml|CASE_DIR [key=value ...] [options]\n"
     "       ab_compare --suite FILE.yml [options]\n"
+    "       ab_compare --replay DIR\n"
     "A CASE_DIR holds config.yml and either golden.json or MaxText's weights, batch and results (a bundle).\n"
     "\n"
     "exit codes: 0 equal; 1 numeric difference; 2 usage, config or environment error, or an output could not be\n"
     "written; 3 a side failed; 4 golden missing, stale or malformed; 5 not comparable; 6 self-test failed\n"
     "\n";
+
+/* What the parent tells a side: the end of the table. */
+static void side_table(struct ab_option *out, struct ab_request *r) {
+  const struct ab_option rows[] = {
+      {.name = AB_SIDE_ROUTE, .argument = "ROUTE", .text = &r->side},
+      {.name = AB_SIDE_VALUES, .argument = "FILE", .text = &r->side_values},
+      {.name = AB_SIDE_AGAINST, .argument = "FILE", .text = &r->side_against},
+      {.name = AB_SIDE_FROM_STREAM, .argument = "FILE", .text = &r->side_from_stream},
+      {.name = AB_SIDE_FROM_VALUES, .argument = "FILE", .text = &r->side_from_values},
+      {.name = AB_SIDE_SHAKE, .argument = "WHAT", .text = &r->side_shake},
+      {.name = AB_SIDE_FINGERPRINT, .flag = &r->side_fingerprint},
+      {.name = AB_SIDE_TERMS_ALONE, .flag = &r->side_terms},
+      {.name = AB_SIDE_WHAT_IF, .argument = "WORDS", .text = &r->side_what_if},
+      {.name = AB_SIDE_WINDOW, .argument = "WORDS", .text = &r->side_window},
+      {.name = AB_SIDE_CELL, .argument = "DIR", .text = &r->side_cell},
+      {0}};
+  _Static_assert(sizeof rows <= SIDE_OPTIONS * sizeof *rows, "SIDE_OPTIONS holds every row");
+  memcpy(out, rows, sizeof rows);
+}
 
 /* The one table: parsing, --help and side mode read it. */
 static void table(struct ab_option out[OPTIONS], struct ab_request *r) {
@@ -51,6 +71,9 @@ static void table(struct ab_option out[OPTIONS], struct ab_request *r) {
       {.name = "suite", .argument = "FILE.yml", .help = "run every case of a list and print a matrix",
        .text = &r->suite},
       {.name = "dump", .argument = "DIR", .help = "write what A produced as a bundle", .text = &r->dump},
+      {.name = "save-artifact", .argument = "DIR", .text = &r->save_artifact,
+       .help = "keep inputs and outputs of the cell where a side goes wrong"},
+      {.name = "replay", .argument = "DIR", .help = "judge that cell again, without the run", .text = &r->replay},
       {.name = "no-pending", .help = "write no golden.pending.json when a golden differs", .flag = &r->no_pending},
       {.name = "require-pending", .help = "make it an error when that file cannot be written",
        .flag = &r->require_pending},
@@ -73,20 +96,11 @@ static void table(struct ab_option out[OPTIONS], struct ab_request *r) {
       {.name = "verbose", .help = "print every config value, all that differs, and what this build cannot do",
        .flag = &r->verbose},
       {.name = "help", .help = "print this", .flag = &r->help},
-      {.name = "version", .help = "print version, compiler and BLAS", .flag = &r->version},
-      {.name = AB_SIDE_ROUTE, .argument = "ROUTE", .text = &r->side},
-      {.name = AB_SIDE_VALUES, .argument = "FILE", .text = &r->side_values},
-      {.name = AB_SIDE_AGAINST, .argument = "FILE", .text = &r->side_against},
-      {.name = AB_SIDE_FROM_STREAM, .argument = "FILE", .text = &r->side_from_stream},
-      {.name = AB_SIDE_FROM_VALUES, .argument = "FILE", .text = &r->side_from_values},
-      {.name = AB_SIDE_SHAKE, .argument = "WHAT", .text = &r->side_shake},
-      {.name = AB_SIDE_FINGERPRINT, .flag = &r->side_fingerprint},
-      {.name = AB_SIDE_TERMS_ALONE, .flag = &r->side_terms},
-      {.name = AB_SIDE_WHAT_IF, .argument = "WORDS", .text = &r->side_what_if},
-      {0}};
-  _Static_assert(sizeof rows <= (OPTIONS - AB_FORMS - 1) * sizeof *rows, "OPTIONS holds every row");
+      {.name = "version", .help = "print version, compiler and BLAS", .flag = &r->version}};
+  _Static_assert(sizeof rows <= (OPTIONS - SIDE_OPTIONS - AB_FORMS - 1) * sizeof *rows, "OPTIONS holds every row");
   size_t papers = ab_papers_table(out, &r->papers);
   memcpy(out + papers, rows, sizeof rows);
+  side_table(out + papers + sizeof rows / sizeof *rows, r);
 }
 
 static ab_status sort_positional(struct ab_request *r, size_t count) {
@@ -109,10 +123,38 @@ static ab_status check_suite(const struct ab_request *r, size_t positional) {
     const char *what;
   } refused[] = {{positional > 0, "CONFIG.yml, CASE_DIR or key=value"}, {r->golden != NULL, "--golden"},
                  {r->dump != NULL, "--dump"}, {r->a_cmd || r->b_cmd, "--a-cmd or --b-cmd"},
+                 {r->save_artifact != NULL, "--save-artifact"}, {r->replay != NULL, "--replay"},
                  {r->steps != 0, "--steps"}, {r->devices != 0, "--devices"}};
   for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
     if (refused[i].given)
       return AB_FAIL(AB_ECONFIG, "--suite was given with %s; expected each case of the list to say that itself",
+                     refused[i].what);
+  return AB_OK;
+}
+
+static bool has_paper(const struct ab_request *r) {
+  for (int form = 0; form < AB_FORMS; form++)
+    if (r->papers.path[form]) return true;
+  return r->papers.github;
+}
+
+/* An artifact holds its case and both sides. */
+static ab_status check_replay(const struct ab_request *r, size_t positional) {
+  const struct {
+    bool given;
+    const char *what;
+  } refused[] = {{positional > 0, "CONFIG.yml, CASE_DIR or key=value"},
+                 {r->a || r->a_bin || r->a_rev || r->a_cmd, "a side A"},
+                 {r->b || r->b_bin || r->b_rev || r->b_cmd, "a side B"},
+                 {r->golden != NULL, "--golden"},
+                 {r->numerics != NULL, "--numerics"},
+                 {has_paper(r), "another form of report"},
+                 {r->dump != NULL, "--dump"},
+                 {r->save_artifact != NULL, "--save-artifact"},
+                 {r->steps || r->devices, "--steps or --devices"}};
+  for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
+    if (refused[i].given)
+      return AB_FAIL(AB_ECONFIG, "--replay was given with %s; expected the artifact alone, which holds its case",
                      refused[i].what);
   return AB_OK;
 }
@@ -127,6 +169,8 @@ static ab_status parse(struct ab_request *r, int argc, char **argv) {
   if (r->teeth && strcmp(r->teeth, "full") != 0)
     return AB_FAIL(AB_ECONFIG, "--teeth is '%.80s'; expected full", r->teeth);
   if (r->suite) return check_suite(r, count);
+  if (r->side_cell) return AB_OK;
+  if (r->replay) return check_replay(r, count);
   AB_TRY(sort_positional(r, count));
   if (!r->target) return AB_FAIL(AB_ECONFIG, "no CONFIG.yml or CASE_DIR was given; --help shows examples");
   return AB_OK;

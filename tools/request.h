@@ -12,7 +12,7 @@ struct ab_request {
   const char *const *overrides; /* key=value */
   size_t override_count;
   const char *a, *b, *a_bin, *b_bin, *a_rev, *b_rev, *source, *a_cmd, *b_cmd;
-  const char *golden, *numerics, *dump, *suite;
+  const char *golden, *numerics, *dump, *suite, *save_artifact, *replay;
   const char *teeth; /* "full": inputs are perturbed too; NULL: not */
   struct ab_paper_options papers;
   long steps, devices, timeout; /* 0: not given */
@@ -22,7 +22,7 @@ struct ab_request {
   /* side mode */
   const char *side, *side_values, *side_against, *side_from_stream, *side_from_values, *side_shake;
   bool side_fingerprint, side_terms;
-  const char *side_what_if;
+  const char *side_what_if, *side_window, *side_cell;
   const char **positional; /* owned */
 };
 

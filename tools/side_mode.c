@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cell.h"
 #include "file.h"
 #include "kept.h"
 #include "mem.h"
@@ -25,6 +26,7 @@ struct side {
   struct ab_recording *against, *from;
   struct ab_kept_values *from_values;
   struct ab_keeper keeper;
+  struct ab_kept_window window;
   struct ab_what_if_plan plan; /* passes 0: steps */
   struct ab_doctor *doctor;
   struct ab_shake shake;
@@ -121,6 +123,11 @@ static ab_status send_metric(void *ctx, int step, const char *name, double value
   return ab_stream_metric(side->writer, &metric);
 }
 
+static bool wanted(void *ctx, const struct ab_identity *id) {
+  const struct side *side = ctx;
+  return ab_kept(side->request->side_window ? &side->window : NULL, id);
+}
+
 static struct ab_run run_of(struct side *side, const struct ab_kernels *kernels) {
   return (struct ab_run){.route = side->route,
                          .kernels = kernels,
@@ -134,7 +141,7 @@ static struct ab_run run_of(struct side *side, const struct ab_kernels *kernels)
                          .of_step = side->plan.step,
                          .doctor = doctored_inputs,
                          .level = AB_LEVEL_VALUES,
-                         .want = ab_kept,
+                         .want = wanted,
                          .parameters = side->doctor ? doctored_weights : side->from ? follow : NULL,
                          .loaded = side->request->side_shake ? shake_initial : NULL,
                          .batch = side->request->side_shake ? shake_batch : NULL,
@@ -154,6 +161,7 @@ static ab_status open_what_if(struct side *side) {
 static ab_status work(struct side *side) {
   struct ab_run_plan plan;
   AB_TRY(ab_case_open(&side->opened, side->request));
+  if (side->request->side_window) AB_TRY(ab_kept_window_parse(&side->window, side->request->side_window));
   if (side->request->side_shake) AB_TRY(ab_shake_parse(&side->shake, side->request->side_shake));
   ab_gemm_set_blocks(side->shake.rows, side->shake.cols, side->shake.depth);
   const struct ab_kernels *kernels = ab_route_kernels(side->route, side->opened.numerics);
@@ -212,6 +220,7 @@ static ab_status as_input_error(ab_status status, bool opened) {
 
 int ab_side_main(const struct ab_request *request) {
   struct side side = {0};
+  if (request->side_cell) return ab_cell_main(request);
   ab_status status = begin(&side, request);
   if (status == AB_OK) status = work(&side);
   if (status != AB_OK && side.writer) {

@@ -13,6 +13,8 @@
 #define AB_SIDE_TERMS_ALONE "side-terms"        /* one pass per microbatch, with its cotangent alone */
 #define AB_SIDE_WHAT_IF "side-what-if"          /* what-if passes instead of steps: what_if.h */
 #define AB_SIDE_SHAKE "side-shake"              /* what to change on purpose: shake.h */
+#define AB_SIDE_WINDOW "side-window"            /* keep the values of one layer of one step instead: kept.h */
+#define AB_SIDE_CELL "side-cell"                /* replays the cell of this artifact (cell.h); no route, no case */
 
 /* The stream's descriptor in a side. */
 enum { AB_SIDE_FD = 3 };

@@ -23,6 +23,7 @@ struct listener {
   struct ab_side_environment environment;
   const char *entry[ENVIRONMENT_MAX]; /* NULL at the end */
   char variable[3][VARIABLE_MAX];     /* a command's */
+  char window[AB_KEPT_WORDS];
 };
 
 static void fail(struct ab_side_result *result, enum ab_exit exit, const char *reason) {
@@ -66,6 +67,8 @@ static ab_status arguments(struct listener *listener, const struct ab_side_order
   n = put(listener->argv, n, "--" AB_SIDE_SHAKE, order->shake);
   if (order->fingerprints) listener->argv[n++] = "--" AB_SIDE_FINGERPRINT;
   n = put(listener->argv, n, "--" AB_SIDE_WHAT_IF, order->what_if);
+  if (order->window) ab_kept_window_words(listener->window, order->window);
+  n = put(listener->argv, n, "--" AB_SIDE_WINDOW, order->window ? listener->window : NULL);
   if (order->terms) listener->argv[n++] = "--" AB_SIDE_TERMS_ALONE;
   memcpy(listener->argv + n, order->case_arguments, given * sizeof *listener->argv);
   return AB_OK;
@@ -180,6 +183,7 @@ static ab_status conclude_command(struct ab_side_result *result, const struct ab
 
 static ab_status open_values(struct ab_side_result *result, const struct ab_side_order *order) {
   const struct ab_side_result *against = order->against;
+  if (order->window) return ab_kept_open_window(&result->values, result->recording, result->values_path, order->window);
   return ab_kept_open(&result->values, result->recording, result->values_path, against ? against->recording : NULL,
                       against ? against->values : NULL);
 }

@@ -23,6 +23,7 @@ struct ab_side_order {
   bool fingerprints;                 /* send fingerprints of the kept tensors */
   bool terms;                        /* one pass per microbatch, with its cotangent alone, as steps 0, 1 ... */
   const char *what_if;               /* what_if.h: passes over one step, each with one thing changed; NULL: steps */
+  const struct ab_kept_window *window; /* keep the values of this instead; NULL: of what is always kept */
   const char *shake;                 /* what to change on purpose (shake.h); NULL: nothing */
   const char *core;                  /* OPENBLAS_CORETYPE; NULL: the user's choice, else what suits the CPU */
   double timeout;                    /* seconds; 0: none */

@@ -302,6 +302,7 @@ ab_status ab_judge_all(struct ab_judgement *j) {
   AB_TRY(judge_truth(j, &sides));
   AB_TRY(ab_judge_terms(j));
   AB_TRY(ab_judge_explain(j));
+  AB_TRY(ab_judge_replay(j));
   AB_TRY(note_mode(j));
   AB_TRY(judge_reference(j));
   AB_TRY(judge_golden(j));

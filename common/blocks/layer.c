@@ -69,6 +69,7 @@ static struct ab_view slot_view(const struct ab_layer *layer, int slot, const vo
 
 static void observe(const struct ab_layer *layer, const struct ab_layer_call *call, enum ab_phase phase, int slot,
                     const void *value) {
+  if (call->rewrite) call->rewrite(call->rewrite_ctx, phase, slot, (void *)(uintptr_t)value);
   if (!call->recorder || layer->kernels->dry) return;
   int parts = parts_of(call);
   struct ab_identity id = call->id;

@@ -49,6 +49,10 @@ struct ab_layer_call {
   struct ab_identity id;
   struct ab_where at;
   int microbatches; /* > 1: the rows are so many microbatches, observed and counted apart from id.microbatch on */
+  /* Sees every value where the recorder would, all rows at once, and may put another in its place before anything
+   * reads it - but for x and dy, which are the caller's. For replays of one cell; NULL: nothing. */
+  void (*rewrite)(void *ctx, enum ab_phase phase, int slot, void *value);
+  void *rewrite_ctx;
 };
 
 /* Observations and counters that one forward (and one backward, with a replay) of this layer records at most, those of

@@ -3,6 +3,7 @@
 
 #include "cause.h"
 #include "distance.h"
+#include "divergence.h"
 #include "explain.h"
 #include "golden.h"
 #include "json.h"
@@ -29,6 +30,8 @@ struct ab_report {
   const struct ab_facts *facts; /* the reasons of the cause; NULL: none */
   const struct ab_distance *distance; /* of A and B to float64; NULL or not known: A = B */
   const struct ab_slope *slope;       /* NULL or not known: not asked */
+  const struct ab_divergence *divergence; /* NULL or not known: no side left its oracle */
+  const struct ab_replayed *replayed;     /* NULL or not known: nothing was replayed */
   const struct ab_teeth *teeth; /* NULL: nothing was proved */
   bool verbose;                 /* every control, blind row and finding on a line of its own */
   const struct ab_side_failure *failure;

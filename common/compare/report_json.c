@@ -297,6 +297,7 @@ void ab_report_put(struct ab_json_writer *w, const char *key, const struct ab_re
   ab_json_put_array(w, "comparisons", false);
   for (size_t i = 0; i < r->verdicts; i++) put_verdict(w, r->verdict[i], r->verbose);
   ab_json_put_end(w);
+  ab_divergence_put(w, r->divergence, r->replayed);
   put_explained(w, r->explained);
   ab_teeth_put(w, r->teeth);
   ab_json_put_array(w, "notes", false);

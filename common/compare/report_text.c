@@ -288,6 +288,15 @@ static void lines_findings(struct ab_page *l, const struct ab_report *r) {
   }
 }
 
+static void lines_divergence(struct ab_page *l, const struct ab_report *r) {
+  char *text;
+  if (l->failed != AB_OK) return;
+  l->failed = ab_divergence_text(&text, r->divergence, r->replayed);
+  if (l->failed != AB_OK) return;
+  put(l, text);
+  ab_mem_free(text);
+}
+
 static void lines_teeth(struct ab_page *l, const struct ab_report *r) {
   char *text;
   if (!r->teeth || l->failed != AB_OK) return;
@@ -311,6 +320,7 @@ ab_status ab_report_text(char **out, const struct ab_report *report) {
   enum ab_exit exit = ab_report_exit(report);
   line_verdict(&l, report);
   lines_failures(&l, report);
+  lines_divergence(&l, report);
   lines_explained(&l, report);
   lines_reasons(&l, report);
   for (size_t i = 0; i < report->verdicts; i++) lines_structure(&l, report->verdict[i]);

@@ -95,5 +95,7 @@ struct ab_dump {
 /* Writes all files into a scratch folder beside `folder` and renames it: complete or not there at all. AB_EIO when
  * folder exists and is not empty. */
 ab_status ab_dump_write(const struct ab_dump *dump, const char *folder);
+/* config.yml of `folder`: every key that somebody gave. */
+ab_status ab_dump_config(const struct ab_config *config, const char *folder);
 /* A batch in the bundle's form: the same arrays for each of `steps` steps. *out is the caller's. */
 ab_status ab_dump_batch(struct ab_tree **out, const struct ab_batch *batch, int64_t steps);

@@ -122,12 +122,12 @@ static void put_key(void *ctx, const char *key, const char *value, const char *s
     text->status = ab_writer_put(text->writer, part[i], strlen(part[i]));
 }
 
-static ab_status write_config(const struct ab_dump *d, const char *folder) {
+ab_status ab_dump_config(const struct ab_config *config, const char *folder) {
   char path[AB_FOLDER_MAX];
   struct text text = {NULL, AB_OK};
   AB_TRY(ab_bundle_path(path, folder, "config.yml"));
   AB_TRY(ab_writer_new(&text.writer, path));
-  ab_config_each(d->config, put_key, &text);
+  ab_config_each(config, put_key, &text);
   if (text.status == AB_OK) text.status = ab_writer_commit(text.writer);
   ab_writer_free(text.writer);
   AB_TRY(text.status);
@@ -158,7 +158,7 @@ static ab_status write_params(const struct ab_tree *tree, const char *folder) {
 }
 
 static ab_status write_files(const struct ab_dump *d, const char *folder) {
-  AB_TRY(write_config(d, folder));
+  AB_TRY(ab_dump_config(d->config, folder));
   AB_TRY(write_json(d, folder, "meta.json", put_meta));
   if (!d->inputs_only) AB_TRY(write_json(d, folder, "expected.json", put_expected));
   AB_TRY(write_params(d->params, folder));

@@ -1,0 +1,266 @@
+#include "cell.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cell_judge.h"
+#include "metrics.h"
+#include "tiers.h"
+
+/* What one side's run showed against what the reference's did. */
+struct side_view {
+  struct ab_cell_result result;
+  int guilty;          /* slots */
+  enum ab_phase phase; /* of the first in the order of the runner */
+  int slot;
+};
+
+/* A candidate for what a side was fed. */
+struct feed {
+  int weights, positions, segments;
+  char what[160];
+};
+
+static const enum ab_phase phases[AB_CELL_PHASES] = {AB_FORWARD, AB_RECOMPUTE, AB_BACKWARD};
+
+struct ab_cell_order ab_cell_own(const struct ab_cell_judging *j, int side, int part) {
+  return (struct ab_cell_order){.artifact = j->a, .block = j->block, .kernels = j->f32, .side = side, .part = part,
+                                .weights = j->base, .positions = part, .segments = part};
+}
+
+void ab_cell_place(char text[160], const struct ab_artifact *a) {
+  int used = snprintf(text, 160, "step %d", a->at.step);
+  if (a->where.iteration >= 0 && !a->sum)
+    used += snprintf(text + used, 160 - (size_t)used, ", iteration %d, stage %d, repeat %d", a->where.iteration,
+                     a->where.stage, a->where.repeat);
+  if (a->at.microbatch >= 0) used += snprintf(text + used, 160 - (size_t)used, ", microbatch %d", a->at.microbatch);
+  snprintf(text + used, 160 - (size_t)used, ", layer %d", a->at.layer);
+}
+
+/* Bit for bit where the reference is; else by its own distance. */
+static bool is_guilty(const struct ab_slot_seen *seen, const struct ab_slot_seen *reference, bool bitwise) {
+  if (!seen->seen || seen->equal) return false;
+  double own = reference->seen ? reference->distance : -1;
+  return bitwise || !(seen->distance <= ab_tier_bound(AB_PAIR_MIXED, AB_Q_ACTIVATION, -1, own).limit);
+}
+
+static bool all_equal(const struct ab_cell_result *r) {
+  for (int p = 0; p < AB_CELL_PHASES; p++)
+    for (int s = 0; s < AB_MAX_SLOTS; s++)
+      if (r->slot[p][s].seen && !r->slot[p][s].equal) return false;
+  return true;
+}
+
+static void weigh_slot(struct side_view *v, enum ab_phase phase, int slot, bool guilty) {
+  if (!guilty) return;
+  if (v->guilty++) return;
+  v->phase = phase;
+  v->slot = slot;
+}
+
+/* In the order of the runner: forward operator by operator, then cotangents from the last operator to the first. */
+static void weigh(struct side_view *v, const struct ab_cell_judging *j, const struct ab_cell_result *reference) {
+  bool bitwise = all_equal(reference);
+  v->guilty = 0;
+  for (int p = 0; p < AB_CELL_PHASES; p++)
+    for (int i = 0; i < j->block->slot_count; i++) {
+      int slot = phases[p] == AB_BACKWARD ? j->block->slot_count - 1 - i : i;
+      const struct ab_slot_seen *seen = &v->result.slot[phases[p]][slot];
+      weigh_slot(v, phases[p], slot, is_guilty(seen, &reference->slot[phases[p]][slot], bitwise));
+    }
+}
+
+static bool has_others(const struct ab_artifact *a) {
+  for (size_t i = 0; i < ab_tree_size(a->inputs); i++)
+    if (strncmp(ab_tree_at(a->inputs, i)->name, "other/", 6) == 0) return true;
+  return false;
+}
+
+static int repeat_of(const struct ab_config *c, int layer) {
+  return (int)(layer / (c->num_stages * c->num_layers_per_pipeline_stage));
+}
+
+static int stage_of(const struct ab_config *c, int layer) {
+  return (int)(layer / c->num_layers_per_pipeline_stage % c->num_stages);
+}
+
+static void say_weights(struct feed *f, const struct ab_artifact *a, int layer) {
+  const struct ab_config *c = a->config;
+  int own = a->at.layer, most = (int)c->pipeline_parallel_layers;
+  snprintf(f->what, sizeof f->what, "the weights of layer %d", layer);
+  if (!c->pipelined || layer >= most || own >= most) return;
+  bool repeat = repeat_of(c, layer) != repeat_of(c, own);
+  snprintf(f->what, sizeof f->what, "the weights of layer %d (%s %d, expected %d)", layer, repeat ? "repeat" : "stage",
+           repeat ? repeat_of(c, layer) : stage_of(c, layer), repeat ? repeat_of(c, own) : stage_of(c, own));
+}
+
+static struct feed feed_at(const struct ab_artifact *a, int part, int base, int i) {
+  struct feed f = {.weights = base, .positions = part, .segments = part};
+  int layers = has_others(a) ? (int)a->config->num_decoder_layers : 0, parts = a->parts;
+  if (i < layers) {
+    f.weights = i;
+    say_weights(&f, a, i);
+  } else if (i < layers + parts) {
+    f.positions = i - layers;
+    snprintf(f.what, sizeof f.what, "the positions of microbatch %d", f.positions);
+  } else if (i < layers + 2 * parts) {
+    f.segments = i - layers - parts;
+    snprintf(f.what, sizeof f.what, "the segments of microbatch %d", f.segments);
+  } else {
+    f.segments = -1;
+    snprintf(f.what, sizeof f.what, "one segment everywhere");
+  }
+  bool own = i < layers ? i == a->at.layer || i == base : f.positions == part && f.segments == part;
+  if (own) f.what[0] = '\0';
+  return f;
+}
+
+static ab_status run_fed(struct side_view *v, const struct ab_cell_judging *j, int side, const struct feed *f) {
+  struct ab_cell_order order = ab_cell_own(j, side, ab_artifact_part(j->a));
+  order.weights = f->weights;
+  order.positions = f->positions;
+  order.segments = f->segments;
+  return ab_cell_run(&v->result, &order);
+}
+
+/* What the side was fed if with it every operator reproduces the side; what[0] stays empty otherwise. */
+static ab_status find_feed(struct feed *found, const struct ab_cell_judging *j, int side,
+                           const struct ab_cell_result *reference) {
+  int part = ab_artifact_part(j->a), layers = has_others(j->a) ? (int)j->a->config->num_decoder_layers : 0;
+  found->what[0] = '\0';
+  for (int i = 0; i < layers + 2 * j->a->parts + 1; i++) {
+    struct feed f = feed_at(j->a, part, j->base, i);
+    struct side_view v;
+    if (!f.what[0]) continue;
+    AB_TRY(run_fed(&v, j, side, &f));
+    weigh(&v, j, reference);
+    if (v.guilty) continue;
+    *found = f;
+    return AB_OK;
+  }
+  return AB_OK;
+}
+
+static bool same_input(const struct ab_cell_judging *j, int side, enum ab_phase phase, int slot) {
+  const char *name = j->block->slot[slot].name;
+  int part = ab_artifact_part(j->a);
+  const struct ab_tensor *own = ab_artifact_recorded(j->a, side, part, phase, name),
+                         *right = ab_artifact_input(j->a, phase == AB_FORWARD ? "x" : "dy", part);
+  struct ab_difference d;
+  if (!own || !right) return true;
+  struct ab_view a = ab_view_of(own), b = ab_view_of(right);
+  return ab_difference(&d, &a, &b) == AB_OK && !d.differing;
+}
+
+/* The truth about the guilty operator: each side's output against float64 from that side's own inputs. */
+static ab_status say_truth(const struct ab_cell_judging *j, const struct side_view *v, int side) {
+  struct ab_cell_order order = ab_cell_own(j, side, ab_artifact_part(j->a));
+  struct ab_cell_result wrong, right;
+  order.kernels = j->f64;
+  AB_TRY(ab_cell_run(&wrong, &order));
+  order.side = AB_ARTIFACT_REFERENCE;
+  AB_TRY(ab_cell_run(&right, &order));
+  ab_replayed_say(j->out, "replay: %s against float64 from the same inputs: %s is off by %.2g, %s by %.2g; %d outputs "
+                  "of the cell differ so", j->block->slot[v->slot].name, j->a->name[side],
+                  wrong.slot[v->phase][v->slot].distance, j->a->name[AB_ARTIFACT_REFERENCE],
+                  right.slot[v->phase][v->slot].distance, v->guilty);
+  return AB_OK;
+}
+
+static ab_status say_guilty(struct ab_cell_judging *j, const struct side_view *v, int side,
+                            const struct ab_cell_result *reference) {
+  static const char *const parts[] = {"", " (recomputed)", " (backward)"};
+  char place[160];
+  struct feed fed;
+  bool agreed = same_input(j, side, v->phase == AB_BACKWARD ? AB_BACKWARD : AB_FORWARD,
+                           v->phase == AB_BACKWARD ? j->block->output : 0);
+  ab_cell_place(place, j->a);
+  AB_TRY(find_feed(&fed, j, side, reference));
+  if (fed.what[0]) {
+    snprintf(j->out->fed, sizeof j->out->fed, "%s", fed.what);
+    ab_replayed_say(j->out, "replay: cell (%s): every operator reproduces %s when it is given %s: that is what it was "
+                    "fed", place, j->a->name[side], fed.what);
+    return AB_OK;
+  }
+  ab_cell_operators(j->out->operator, j->block, v->phase, v->slot);
+  ab_replayed_say(j->out, "replay: cell (%s): operator %s%s of %s differs given %s inputs", place, j->out->operator,
+                  parts[v->phase], j->a->name[side], agreed ? "agreed" : "its own");
+  return say_truth(j, v, side);
+}
+
+/* No operator differs: the cell was given something else, or nothing is wrong. */
+static void say_fed(struct ab_cell_judging *j, int side) {
+  char place[160];
+  bool x = same_input(j, side, AB_FORWARD, 0), dy = same_input(j, side, AB_BACKWARD, j->block->output);
+  ab_cell_place(place, j->a);
+  const char *what = !x ? "input" : !dy ? "cotangent" : NULL;
+  if (!what) {
+    ab_replayed_say(j->out, "replay: cell (%s): every operator reproduces %s", place, j->a->name[side]);
+    return;
+  }
+  j->differs = true;
+  bool known = side == j->a->wrong && j->a->fed[0];
+  snprintf(j->out->fed, sizeof j->out->fed, "another %s%s%.120s", what, known ? ": " : "", known ? j->a->fed : "");
+  ab_replayed_say(j->out, "replay: cell (%s): every operator reproduces %s from what it was given: the side fed it "
+                  "%s%s", place, j->a->name[side], j->out->fed, x ? "" : "; the operators are not at fault");
+}
+
+static ab_status judge_side(struct ab_cell_judging *j, int side, const struct ab_cell_result *reference) {
+  struct side_view v;
+  struct ab_cell_order order = ab_cell_own(j, side, ab_artifact_part(j->a));
+  AB_TRY(ab_cell_run(&v.result, &order));
+  weigh(&v, j, reference);
+  j->differs |= v.guilty > 0;
+  snprintf(j->out->side, sizeof j->out->side, "%s", j->a->name[side]);
+  if (v.guilty) return say_guilty(j, &v, side, reference);
+  say_fed(j, side);
+  return AB_OK;
+}
+
+/* A reference that follows upstream's defects runs some cells with the weights of another layer. */
+static ab_status find_base(struct ab_cell_judging *j, struct ab_cell_result *reference) {
+  struct ab_cell_order order = ab_cell_own(j, AB_ARTIFACT_REFERENCE, ab_artifact_part(j->a));
+  int layers = has_others(j->a) ? (int)j->a->config->num_decoder_layers : 0;
+  AB_TRY(ab_cell_run(reference, &order));
+  for (int i = 0; i < layers && !all_equal(reference); i++) {
+    struct ab_cell_result other;
+    if (i == j->a->at.layer) continue;
+    order.weights = i;
+    AB_TRY(ab_cell_run(&other, &order));
+    if (!all_equal(&other)) continue;
+    *reference = other;
+    j->base = i;
+    ab_replayed_say(j->out, "replay: %s itself runs this cell with the weights of layer %d",
+                    j->a->name[AB_ARTIFACT_REFERENCE], i);
+  }
+  return AB_OK;
+}
+
+static ab_status judge_cell(struct ab_cell_judging *j) {
+  struct ab_cell_result reference;
+  AB_TRY(find_base(j, &reference));
+  AB_TRY(judge_side(j, j->a->wrong, &reference));
+  if (!all_equal(&reference))
+    ab_replayed_say(j->out, "replay: %s does not come out bit for bit here (another machine or core, or other "
+                    "weights): judged by its distance", j->a->name[AB_ARTIFACT_REFERENCE]);
+  return AB_OK;
+}
+
+ab_status ab_cell_judge(struct ab_replayed *out, enum ab_exit *exit, const struct ab_artifact *artifact) {
+  enum ab_numerics numerics;
+  const struct ab_route *f32, *f64;
+  *out = (struct ab_replayed){.known = true};
+  const struct ab_block *block = ab_block_find(artifact->config->decoder_block);
+  struct ab_cell_judging j = {.a = artifact, .out = out, .base = -1, .block = block};
+  if (ab_numerics_find(&numerics, artifact->numerics) != AB_OK)
+    return AB_FAIL(AB_EFORMAT, "artifact.json: 'numerics' is '%.40s'", artifact->numerics);
+  AB_TRY(ab_route_find(&f32, "sequential"));
+  AB_TRY(ab_route_find(&f64, "sequential64"));
+  j.f32 = ab_route_kernels(f32, numerics);
+  j.f64 = ab_route_kernels(f64, numerics);
+  snprintf(out->kind, sizeof out->kind, "%s", artifact->sum ? "sum" : "cell");
+  AB_TRY(artifact->sum ? ab_cell_judge_sum(&j) : judge_cell(&j));
+  *exit = j.differs ? AB_EXIT_DIFFERENT : AB_EXIT_EQUAL;
+  return AB_OK;
+}
