@@ -294,6 +294,14 @@ START_TEST(every_report_fits_the_published_schema) {
   ck_ok(ab_report_json(&text, &explained));
   has(text, "\"text\": \"is zero\"");
   ab_mem_free(text);
+  struct ab_divergent point = {.known = true, .id = list.line[0].of, .writer = "wo", .distance = 0.5};
+  struct ab_divergence divergence = {.side = "linen", .bit = point, .good = point, .limit = 1e-6};
+  struct ab_replayed replayed = {.known = true, .kind = "cell", .line = {"replay: operator wo"}, .lines = 1};
+  struct ab_report placed = {.divergence = &divergence, .replayed = &replayed};
+  check_schema(&placed);
+  divergence.above = point;
+  divergence.above.difference = ab_difference_scalar(1, 2, true);
+  check_schema(&placed);
   struct run r;
   run_start(&r, 1.5f, true);
   r.report.explained = &list;
