@@ -1,6 +1,7 @@
 """All unit tests of one folder as one program: a mutant then costs one compilation, one link and one run.
 
-Every test program's main gets a name of its own, and a driver calls those that are asked for until one is red.
+Every test program's main gets a name of its own, and a driver calls those that are asked for until one is red, each in
+a child, since some count what is allocated.
 """
 import os
 import shlex
@@ -10,14 +11,19 @@ import scratch
 
 DRIVER = '''#include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 %s
 static const struct { const char *name; int (*run)(void); } tests[] = {%s};
 int main(int count, char **names) {
   for (int i = 1; i < count; i++)
     for (unsigned t = 0; t < sizeof tests / sizeof *tests; t++)
       if (strcmp(names[i], tests[t].name) == 0) {
+        int status = 1;
         fprintf(stderr, "%%s\\n", names[i]);
-        if (tests[t].run()) return 1;
+        pid_t child = fork();
+        if (child == 0) return tests[t].run();
+        if (waitpid(child, &status, 0) != child || status) return 1;
       }
   return 0;
 }
