@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """./dev mutants: changes one place of a C file at a time and asks the tests that cover the file.
 
-run.py [FILE ...] [--sample N] [--seed S] [--named LIST] [--only TEXT] [--units] [--jobs N] [--first N]
+run.py [FILE ...] [--sample N] [--seed S] [--named LIST] [--only TEXT] [--units] [--script NAME] [--jobs N] [--first N]
        [--scratch DIR] [--json FILE] [--again] [--list] [--counts]
 
 A mutant that does not compile, or whose object file is the same, is none. It is killed when a test is red, crashes or
@@ -179,7 +179,7 @@ def run_all(args, chosen, results):
         worker = pool.get()
         try:
             units, scripts = coverage.tests_of(mutant.file, worker.scratch.tests)
-            scripts = [] if args.units else scripts
+            scripts = [] if args.units else [s for s in scripts if not args.script or s in args.script]
             if not units + scripts:
                 raise RuntimeError(f'no test covers {mutant.file}')
             state, by = worker.judge(mutant, source, units, scripts)
@@ -223,6 +223,7 @@ def main():
     parser.add_argument('--named', type=pathlib.Path, help='mutants by name, from a file')
     parser.add_argument('--only', default='', help='mutants whose name has this text')
     parser.add_argument('--units', action='store_true', help='unit tests only')
+    parser.add_argument('--script', action='append', help='only this one of the scripts; may be repeated')
     parser.add_argument('--jobs', type=int, default=1)
     parser.add_argument('--nice', type=int, default=10)
     parser.add_argument('--first', type=int, default=0, help='number of the first scratch copy: two runs side by side')
