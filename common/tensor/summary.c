@@ -1,6 +1,9 @@
 #include <float.h>
 #include <math.h>
 #include <string.h>
+#if AB_CLONES
+#include <immintrin.h>
+#endif
 
 #include "hash.h"
 #include "m61.h"
@@ -44,6 +47,17 @@ typedef void (*take_fn)(struct sums *sums, void *block, size_t count);
 
 static inline lanes_i32 select_i32(lanes_i32 mask, lanes_i32 yes, lanes_i32 no) { return (mask & yes) | (~mask & no); }
 
+static bool all_usual(const lanes_i32 *most, const lanes_i32 *least) {
+  for (int l = 0; l < LANES; l++)
+    if ((*most)[l] >= 0x7f800000 || (*least)[l] == INT32_MIN) return false;
+  return true;
+}
+
+static void raise_max(struct sums *sums, const lanes_i32 *most) {
+  lanes_f64 max = __builtin_convertvector((lanes_f32)*most, lanes_f64);
+  for (int l = 0; l < LANES; l++) sums->max_abs[l] = max[l] > sums->max_abs[l] ? max[l] : sums->max_abs[l];
+}
+
 /* The usual block: sums it and returns true if all is finite and nothing is -0, else leaves *sums as it was. Floats
  * need no scale. The largest absolute value shows what is not finite, the smallest integer a -0. */
 HOT static bool add_usual_f32(struct sums *sums, const void *elements, size_t count) {
@@ -58,14 +72,68 @@ HOT static bool add_usual_f32(struct sums *sums, const void *elements, size_t co
     plain += x;
     squares += x * x;
   }
-  for (int l = 0; l < LANES; l++)
-    if (most[l] >= 0x7f800000 || least[l] == INT32_MIN) return false;
-  lanes_f64 max = __builtin_convertvector((lanes_f32)most, lanes_f64);
+  if (!all_usual(&most, &least)) return false;
   sums->plain = plain;
   sums->squares = squares;
-  for (int l = 0; l < LANES; l++) sums->max_abs[l] = max[l] > sums->max_abs[l] ? max[l] : sums->max_abs[l];
+  raise_max(sums, &most);
   return true;
 }
+
+#if AB_CLONES
+/* The same by the processor's own conversion of eight floats, largest and smallest, which the compiler takes apart: it
+ * makes a block twice as fast. */
+__attribute__((target("avx512f"))) static bool add_usual_f32_wide(struct sums *sums, const void *elements,
+                                                                  size_t count) {
+  const lanes_i32_anywhere *bits = elements;
+  __m256i most = _mm256_setzero_si256(), least = most, magnitude = _mm256_set1_epi32(INT32_MAX);
+  __m512d plain = (__m512d)sums->plain, squares = (__m512d)sums->squares;
+  for (size_t i = 0; i < count; i += LANES, bits++) {
+    __m256i b = (__m256i)*bits;
+    most = _mm256_max_epi32(most, _mm256_and_si256(b, magnitude));
+    least = _mm256_min_epi32(least, b);
+    __m512d x = _mm512_cvtps_pd((__m256)b);
+    plain = _mm512_add_pd(plain, x);
+    squares = _mm512_add_pd(squares, _mm512_mul_pd(x, x));
+  }
+  lanes_i32 found_most = (lanes_i32)most, found_least = (lanes_i32)least;
+  if (!all_usual(&found_most, &found_least)) return false;
+  sums->plain = (lanes_f64)plain;
+  sums->squares = (lanes_f64)squares;
+  raise_max(sums, &found_most);
+  return true;
+}
+
+__attribute__((target("avx512f"))) static bool add_usual_f64_wide(struct sums *sums, const void *elements,
+                                                                  size_t count) {
+  const double *at = elements;
+  __m512i most = _mm512_setzero_si512(), least = most, magnitude = _mm512_set1_epi64(INT64_MAX);
+  __m512d plain = (__m512d)sums->plain, squares = (__m512d)sums->squares, scale = _mm512_set1_pd(sums->scale);
+  for (size_t i = 0; i < count; i += LANES) {
+    __m512i b = _mm512_loadu_si512(at + i);
+    __m512d x = _mm512_castsi512_pd(b), scaled = _mm512_mul_pd(x, scale);
+    most = _mm512_max_epi64(most, _mm512_and_si512(b, magnitude));
+    least = _mm512_min_epi64(least, b);
+    plain = _mm512_add_pd(plain, x);
+    squares = _mm512_add_pd(squares, _mm512_mul_pd(scaled, scaled));
+  }
+  bool finite = _mm512_reduce_max_epi64(most) < INT64_C(0x7ff) << 52;
+  if (!finite || _mm512_reduce_min_epi64(least) == INT64_MIN) return false;
+  sums->plain = (lanes_f64)plain;
+  sums->squares = (lanes_f64)squares;
+  sums->max_abs = (lanes_f64)_mm512_max_pd(_mm512_castsi512_pd(most), (__m512d)sums->max_abs);
+  return true;
+}
+
+static bool add_usual(struct sums *sums, const void *elements, size_t count, enum ab_dtype dtype) {
+  if (!__builtin_cpu_supports("avx512f")) return dtype == AB_F32 && add_usual_f32(sums, elements, count);
+  if (dtype == AB_F32) return add_usual_f32_wide(sums, elements, count);
+  return dtype == AB_F64 && add_usual_f64_wide(sums, elements, count);
+}
+#else
+static bool add_usual(struct sums *sums, const void *elements, size_t count, enum ab_dtype dtype) {
+  return dtype == AB_F32 && add_usual_f32(sums, elements, count);
+}
+#endif
 
 /* Comparisons give all ones where they hold: subtracting them counts. */
 HOT static void take_f32(struct sums *sums, void *block, size_t count) {
@@ -182,8 +250,8 @@ static size_t gather_block(struct gather *g, unsigned char *block) {
 /* Whole blocks of a contiguous run are read where they lie, as long as nothing in them has to be changed. */
 static const void *usual_in_place(struct gather *g, struct sums *sums, const struct ab_view *view) {
   const unsigned char *at = g->run + g->taken * g->walk.element;
-  if (view->dtype != AB_F32 || g->walk.run_stride != 1 || g->walk.run - g->taken < BLOCK) return NULL;
-  if (!add_usual_f32(sums, at, BLOCK)) return NULL;
+  if (g->walk.run_stride != 1 || g->walk.run - g->taken < BLOCK) return NULL;
+  if (!add_usual(sums, at, BLOCK, view->dtype)) return NULL;
   g->taken += BLOCK;
   advance(g);
   return at;
@@ -192,7 +260,7 @@ static const void *usual_in_place(struct gather *g, struct sums *sums, const str
 static size_t take_block(struct gather *g, struct sums *sums, unsigned char *block, const struct ab_view *view) {
   size_t count = gather_block(g, block), element = g->walk.element;
   memset(block + count * element, 0, (LANES - count % LANES) % LANES * element);
-  if (view->dtype != AB_F32 || !add_usual_f32(sums, block, count)) take[view->dtype](sums, block, count);
+  if (!add_usual(sums, block, count, view->dtype)) take[view->dtype](sums, block, count);
   return count;
 }
 

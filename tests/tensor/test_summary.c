@@ -94,6 +94,33 @@ START_TEST(one_bit_changes_the_digest) {
 }
 END_TEST
 
+/* The order of summation is part of the result: element i in lane i mod 8, and a fixed tree. */
+static double laned(const double *x, int count, bool square) {
+  double l[8] = {0};
+  for (int i = 0; i < count; i++) l[i % 8] += square ? x[i] * x[i] : x[i];
+  return ((l[0] + l[4]) + (l[2] + l[6])) + ((l[1] + l[5]) + (l[3] + l[7]));
+}
+
+START_TEST(sums_run_in_eight_lanes_for_every_width) {
+  static double wide[COUNT];
+  static const int counts[] = {1, 7, 8, 1023, 1024, 1025, COUNT};
+  for (size_t c = 0; c < sizeof counts / sizeof *counts; c++)
+    for (int odd = 0; odd < 2; odd++) { /* a -0 takes the other path */
+      struct ab_summary narrow, summary;
+      fill();
+      if (odd) values[counts[c] / 2] = -0.0f;
+      for (int i = 0; i < COUNT; i++) wide[i] = (double)values[i];
+      struct ab_view view = flat(AB_F32, values, counts[c]), view64 = flat(AB_F64, wide, counts[c]);
+      ab_summarize(&narrow, &view);
+      ck_assert(narrow.sum == laned(wide, counts[c], false) && narrow.l2 == sqrt(laned(wide, counts[c], true)));
+      for (int i = 0; i < COUNT; i++) wide[i] *= 1.1;
+      ab_summarize(&summary, &view64);
+      ck_assert(summary.sum == laned(wide, counts[c], false) && summary.l2 == sqrt(laned(wide, counts[c], true)));
+      ck_assert(summary.max_abs == 1.1 * narrow.max_abs && summary.negative_zeros == (uint64_t)odd);
+    }
+}
+END_TEST
+
 /* The same elements in any layout give the same summary, bit by bit. */
 START_TEST(layout_does_not_matter) {
   static float turned[COUNT];
@@ -160,6 +187,7 @@ static Suite *suite(void) {
   tcase_add_test(c, zeros_of_both_signs_are_one_and_counted);
   tcase_add_test(c, nan_and_infinity_are_counted_wherever_they_stand);
   tcase_add_test(c, one_bit_changes_the_digest);
+  tcase_add_test(c, sums_run_in_eight_lanes_for_every_width);
   tcase_add_test(c, layout_does_not_matter);
   tcase_add_test(c, doubles_of_every_size_have_a_norm);
   tcase_add_test(c, integers_and_residues_have_summaries);
