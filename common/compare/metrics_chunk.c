@@ -4,6 +4,10 @@
 
 #include "vector.h"
 
+/* Elements lie in bytes of any type. */
+typedef int32_t word_i32 __attribute__((may_alias));
+typedef int64_t word_i64 __attribute__((may_alias));
+
 struct look {
   bool unlike;
   double max_b;
@@ -11,6 +15,7 @@ struct look {
 
 #define NAME(x) x##_f32
 #define words lanes_i32
+#define word word_i32
 #define masks lanes_u32
 #define words_anywhere lanes_i32_anywhere
 #define reals lanes_f32
@@ -19,6 +24,7 @@ struct look {
 #include "metrics_lanes.h"
 #undef NAME
 #undef words
+#undef word
 #undef masks
 #undef words_anywhere
 #undef reals
@@ -27,6 +33,7 @@ struct look {
 
 #define NAME(x) x##_f64
 #define words lanes_i64
+#define word word_i64
 #define masks lanes_u64
 #define words_anywhere lanes_i64_anywhere
 #define reals lanes_f64

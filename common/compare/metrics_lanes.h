@@ -1,30 +1,26 @@
 /* One float type of a chunk; included once per type by metrics_chunk.c, which defines
  *   NAME(x)        the name of a function of this type
  *   words, masks   lanes of its signed and of its unsigned bits; words_anywhere: where elements lie
+ *   word           one of them, wherever it lies
  *   reals          lanes of it
  *   WORD_MAX       all bits but the sign
  *   WORD_INFINITE  the bits of infinity
  */
 
-/* The largest bits, and whether both sides have the same ones. */
+/* The largest bits, and whether both sides have the same ones: reductions that compilers know. */
 HOT static bool NAME(look)(struct look *out, const void *a, const void *b, size_t count) {
-  const words_anywhere *in_a = a, *in_b = b;
-  words most_a = {0}, most_b = {0}, unlike = {0};
-  for (size_t i = 0; i < count; i += LANES, in_a++, in_b++) {
-    words x = *in_a, y = *in_b, size_x = x & WORD_MAX, size_y = y & WORD_MAX;
-    words more_a = (words)(size_x > most_a), more_b = (words)(size_y > most_b);
-    unlike |= x ^ y;
-    most_a = (more_a & size_x) | (~more_a & most_a);
-    most_b = (more_b & size_y) | (~more_b & most_b);
+  const word *in_a = a, *in_b = b;
+  word most_a = 0, most_b = 0, unlike = 0;
+  for (size_t i = 0; i < count; i++) {
+    word size_a = in_a[i] & WORD_MAX, size_b = in_b[i] & WORD_MAX;
+    unlike |= in_a[i] ^ in_b[i];
+    most_a = size_a > most_a ? size_a : most_a;
+    most_b = size_b > most_b ? size_b : most_b;
   }
-  lanes_f64 max_b = __builtin_convertvector((reals)most_b, lanes_f64);
-  bool finite = true;
-  for (int l = 0; l < LANES; l++) {
-    finite &= most_a[l] < WORD_INFINITE && most_b[l] < WORD_INFINITE;
-    out->unlike |= unlike[l] != 0;
-    out->max_b = max_b[l] > out->max_b ? max_b[l] : out->max_b;
-  }
-  return finite;
+  reals max_b = (reals)((words){0} + most_b);
+  out->unlike = unlike != 0;
+  out->max_b = (double)max_b[0];
+  return most_a < WORD_INFINITE && most_b < WORD_INFINITE;
 }
 
 /* Both sides the same: only the reference's norm grows. */
