@@ -182,7 +182,7 @@ static ab_status parse(struct diff *d, int argc, char **argv) {
       {.name = "help", .help = "print this", .flag = &d->help},
       {.name = "version", .help = "print version and compiler", .flag = &d->version},
       {0}};
-  struct ab_option options[sizeof rows / sizeof *rows + AB_FORMS + 1];
+  struct ab_option options[sizeof rows / sizeof *rows + AB_PAPER_OPTIONS];
   memcpy(options + ab_papers_table(options, &d->papers), rows, sizeof rows);
   const struct ab_command_line line = {usage, options};
   const char **positional;

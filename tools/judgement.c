@@ -168,12 +168,13 @@ ab_status ab_judgement_open(struct ab_judgement *out, const struct ab_request *r
   return status;
 }
 
-static struct ab_side_order order(const struct ab_judgement *j, const char *label, const char *route) {
+static struct ab_side_order order(struct ab_judgement *j, const char *label, const char *route) {
   return (struct ab_side_order){.label = label,
                                 .route = route,
                                 .case_arguments = j->case_arguments,
                                 .scratch = j->scratch,
                                 .fingerprints = j->fingerprints,
+                                .progress = &j->progress,
                                 .timeout = j->request.timeout ? (double)j->request.timeout : DEFAULT_TIMEOUT};
 }
 
@@ -193,7 +194,7 @@ static ab_status engine_order(struct ab_side_order *out, struct ab_judgement *j,
   return AB_OK;
 }
 
-static struct ab_side_order oracle_order(const struct ab_judgement *j, const char *label, const char *route) {
+static struct ab_side_order oracle_order(struct ab_judgement *j, const char *label, const char *route) {
   struct ab_side_order oracle = order(j, label, route);
   oracle.case_arguments = j->oracle_arguments;
   return oracle;
@@ -358,7 +359,10 @@ static double now(void) {
 
 ab_status ab_judgement_run(struct ab_judgement *j) {
   double start = now();
+  size_t planned = j->a->arithmetic == AB_ARITHMETIC_EXACT ? 3 : 4;
+  ab_progress_begin(&j->progress, j->request.papers.progress, j->request.label, (size_t)j->opened.steps, planned);
   ab_status status = run(j);
+  ab_progress_end(&j->progress);
   j->seconds = now() - start;
   return status;
 }

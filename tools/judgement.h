@@ -11,6 +11,7 @@
 #include "distance.h"
 #include "expectation.h"
 #include "explain.h"
+#include "progress.h"
 #include "reference.h"
 #include "replay.h"
 #include "teeth.h"
@@ -70,6 +71,7 @@ struct ab_judgement {
   size_t notes;
   size_t counts_checked, counts_wrong; /* executions, fetches, and the counters of both engines */
   double seconds; /* ab_judgement_run took */
+  struct ab_progress progress;
   enum ab_exit extra;
   char extra_sentence[1024];
 };

@@ -22,6 +22,8 @@ size_t ab_papers_table(struct ab_option *out, struct ab_paper_options *o) {
   }
   out[n++] = (struct ab_option){.name = "color", .argument = "auto|always|never", .text = &o->color,
                                 .help = "colour the verdict (auto: on a terminal, unless NO_COLOR)"};
+  out[n++] = (struct ab_option){.name = "progress", .argument = "auto|always|never", .text = &o->progress,
+                                .help = "a line with the time left (auto: on a terminal, not under CI)"};
   return n;
 }
 
@@ -42,8 +44,13 @@ static ab_status check_folder(const char *option, const char *path) {
   return AB_FAIL(AB_EIO, "--%s '%s': there is no folder '%s'", option, path, folder);
 }
 
+static ab_status check_choice(const char *option, const char *choice) {
+  if (!choice || !strcmp(choice, "auto") || !strcmp(choice, "always") || !strcmp(choice, "never")) return AB_OK;
+  return AB_FAIL(AB_ECONFIG, "--%s is '%.80s'; expected auto, always or never", option, choice);
+}
+
 ab_status ab_papers_check(const struct ab_paper_options *options) {
-  const char *first = NULL, *color = options->color;
+  const char *first = NULL;
   for (int f = 0; f < AB_FORMS; f++) {
     const char *option = ab_forms[f].option, *path = options->path[f];
     if (!path) continue;
@@ -53,8 +60,9 @@ ab_status ab_papers_check(const struct ab_paper_options *options) {
     if (is_stdout(path)) first = option;
     else AB_TRY(check_folder(option, path));
   }
-  if (!color || !strcmp(color, "auto") || !strcmp(color, "always") || !strcmp(color, "never")) return AB_OK;
-  return AB_FAIL(AB_ECONFIG, "--color is '%.80s'; expected auto, always or never", color);
+  AB_TRY(check_choice("color", options->color));
+  AB_TRY(check_choice("progress", options->progress));
+  return AB_OK;
 }
 
 bool ab_papers_colour(const struct ab_paper_options *options, int fd) {

@@ -13,12 +13,13 @@
 struct ab_paper_options {
   const char *path[AB_FORMS]; /* NULL: not asked for */
   bool github;
-  const char *color;          /* NULL: auto */
+  const char *color, *progress; /* NULL: auto */
 };
 
 /* Writes the rows of these options behind each other and returns how many. */
+enum { AB_PAPER_OPTIONS = AB_FORMS + 2 };
 size_t ab_papers_table(struct ab_option *out, struct ab_paper_options *options);
-/* Before anything runs: AB_ECONFIG for two forms on standard output or an unknown colour, AB_EIO for a missing folder.
+/* Before anything runs: AB_ECONFIG for two forms on standard output or an unknown choice, AB_EIO for a missing folder.
  */
 ab_status ab_papers_check(const struct ab_paper_options *options);
 bool ab_papers_on_stdout(const struct ab_paper_options *options);

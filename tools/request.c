@@ -97,7 +97,7 @@ static void table(struct ab_option out[OPTIONS], struct ab_request *r) {
        .flag = &r->verbose},
       {.name = "help", .help = "print this", .flag = &r->help},
       {.name = "version", .help = "print version, compiler and BLAS", .flag = &r->version}};
-  _Static_assert(sizeof rows <= (OPTIONS - SIDE_OPTIONS - AB_FORMS - 1) * sizeof *rows, "OPTIONS holds every row");
+  _Static_assert(sizeof rows <= (OPTIONS - SIDE_OPTIONS - AB_PAPER_OPTIONS) * sizeof *rows, "OPTIONS holds every row");
   size_t papers = ab_papers_table(out, &r->papers);
   memcpy(out + papers, rows, sizeof rows);
   side_table(out + papers + sizeof rows / sizeof *rows, r);

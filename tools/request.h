@@ -15,6 +15,7 @@ struct ab_request {
   const char *golden, *numerics, *dump, *suite, *save_artifact, *replay;
   const char *teeth; /* "full": inputs are perturbed too; NULL: not */
   struct ab_paper_options papers;
+  const char *label; /* of a case of a suite, for the line of progress; NULL: none */
   long steps, devices, timeout; /* 0: not given */
   bool allow_same, list_routes, list_defects, intended_oracle, check_slope, require_calibration, verbose, help, version;
   bool no_pending, require_pending; /* of a golden that a red comparison would have otherwise */

@@ -18,6 +18,7 @@ enum { ARGUMENTS_MAX = 24, ENVIRONMENT_MAX = 8, VARIABLE_MAX = 4200, TAIL_SHOWN 
 struct listener {
   struct ab_side_result *result;
   struct ab_stream_reader *reader;
+  struct ab_progress *progress;
   int copy; /* the stream as it came, for sides that run against this one */
   const char **argv;
   struct ab_side_environment environment;
@@ -36,6 +37,7 @@ static ab_status take(void *ctx, const void *bytes, size_t count) {
   AB_TRY(ab_file_put(listener->copy, bytes, count, "the copy of a stream"));
   ab_status status = ab_stream_feed(listener->reader, bytes, count);
   if (status != AB_OK) fail(listener->result, AB_EXIT_SIDE, ab_status_message());
+  else ab_progress_take(listener->progress, listener->result->name, listener->result->recording);
   return status;
 }
 
@@ -111,6 +113,7 @@ static ab_status prepare(struct listener *listener, struct ab_side_result *resul
   result->given.outside = order->command != NULL;
   snprintf(result->name, sizeof result->name, "%.12s (%s)", order->label, shown);
   listener->result = result;
+  listener->progress = order->progress;
   listener->copy = -1;
   AB_TRY(ab_recording_new(&result->recording, shown));
   AB_TRY(path_in(&result->stream_path, order->scratch, order->label, "stream"));

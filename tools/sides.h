@@ -4,6 +4,7 @@
 #include "kept.h"
 #include "process.h"
 #include "program.h"
+#include "progress.h"
 #include "report.h"
 
 struct ab_case;
@@ -27,6 +28,7 @@ struct ab_side_order {
   const char *shake;                 /* what to change on purpose (shake.h); NULL: nothing */
   const char *core;                  /* OPENBLAS_CORETYPE; NULL: the user's choice, else what suits the CPU */
   double timeout;                    /* seconds; 0: none */
+  struct ab_progress *progress;      /* told of what comes; NULL: nobody */
 };
 
 /* What a command handed over; the rest of what sides observe is not compared. */

@@ -27,6 +27,7 @@ static struct ab_request request_of(const struct ab_request *request, const stru
                            .timeout = request->timeout,
                            .teeth = request->teeth,
                            .allow_same = request->allow_same,
+                           .papers.progress = request->papers.progress,
                            .verbose = request->verbose};
   return own;
 }
@@ -85,10 +86,14 @@ static ab_status take(struct ab_papers *papers, const struct ab_suite_row *row, 
   return status;
 }
 
-static ab_status run_row(struct ab_papers *papers, const struct ab_request *request, const struct ab_suite_row *row,
-                         struct ab_suite_result *r) {
+static ab_status run_row(struct ab_papers *papers, const struct ab_request *request, const struct ab_suite *suite,
+                         size_t i, struct ab_suite_result *r) {
   struct ab_judgement j;
+  const struct ab_suite_row *row = &suite->row[i];
   struct ab_request own = request_of(request, row);
+  char label[160];
+  snprintf(label, sizeof label, "case %zu of %zu, %.100s: ", i + 1, suite->rows, row->name);
+  own.label = label;
   if (ab_judgement_open(&j, &own) != AB_OK) return refuse(papers, row, r);
   ab_status status = ab_judgement_run(&j);
   r->seconds = j.seconds;
@@ -102,7 +107,7 @@ static ab_status run_rows(struct ab_papers *papers, const struct ab_request *req
   for (size_t i = 0; i < suite->rows; i++) {
     const struct ab_entry skipped = {.name = suite->row[i].name, .skip = suite->row[i].skip};
     if (skipped.skip) AB_TRY(ab_papers_entry(papers, &skipped));
-    else AB_TRY(run_row(papers, request, &suite->row[i], &results[i]));
+    else AB_TRY(run_row(papers, request, suite, i, &results[i]));
   }
   return AB_OK;
 }

@@ -229,7 +229,8 @@ static ab_status note_mode(struct ab_judgement *j) {
     return ab_judgement_note(j, "upstream_faithful=%s: engines%s reproduce these defects of MaxText",
                              ab_faithful_shown(shown, c),
                              j->request.intended_oracle ? ", but not the oracle," : " and oracle");
-  if (!c->pipelined || !c->pipeline_fsdp_ag_per_repeat || c->num_stages <= 2) return AB_OK;
+  if (!c->pipelined || !c->pipeline_fsdp_ag_per_repeat || c->num_stages <= 2 || c->num_pipeline_repeats < 2)
+    return AB_OK;
   return ab_judgement_note(j, "every stage runs with the weights of its own repeat%s; upstream_faithful=B1 does what "
                            "MaxText does", meant ? " and is judged by the bundle's *_sequential numbers" : "");
 }
