@@ -64,7 +64,8 @@ static ab_status read_rule(struct ab_name_map *map, char *text, size_t line) {
   arrow = strstr(text, " -> ");
   if (!arrow) return wrong(map, line, "no ' -> ' in it");
   *arrow = '\0';
-  AB_TRY(ab_mem_resize(&map->rule, map->rules + 1, sizeof *map->rule));
+  if ((map->rules & (map->rules - 1)) == 0) /* room grows at powers of two */
+    AB_TRY(ab_mem_resize(&map->rule, map->rules ? 2 * map->rules : 1, sizeof *map->rule));
   struct rule *rule = &map->rule[map->rules];
   *rule = (struct rule){.replacement = trimmed(arrow + 4), .axis = AB_NOT_STACKED};
   AB_TRY(read_flags(rule, map, line));

@@ -37,6 +37,7 @@ size_t ab_json_size(const struct ab_json *value) { return is_container(value) ? 
 const struct ab_json *ab_json_first(const struct ab_json *value) { return ab_json_size(value) ? value + 1 : NULL; }
 
 const struct ab_json *ab_json_next(const struct ab_json *value) {
+  JSON_STEPS(1);
   return value->last ? NULL : value + (value->next - value->self);
 }
 
@@ -54,7 +55,7 @@ const struct ab_json *ab_json_at(const struct ab_json *array, size_t i) {
   return element;
 }
 
-uint64_t json_hash(const char *key) { return XXH3_64bits(key, strlen(key)); }
+uint64_t json_hash(const char *key) { return XXH3_64bits_withSeed(key, strlen(key), ab_hash_secret()); }
 
 static const struct ab_json *look_through(const struct ab_json *object, const char *key) {
   const struct ab_json *member = ab_json_first(object);
@@ -67,7 +68,9 @@ const struct ab_json *json_probe(const struct json_document *document, const str
   if (!object->plain) return look_through(object, key);
   uint32_t mask = json_slot_count(object->length) - 1, at = (uint32_t)json_hash(key) & mask;
   const uint32_t *slots = document->slots + object->text;
-  while (slots[at] && strcmp(document->text + document->values[slots[at]].key, key)) at = (at + 1) & mask;
+  for (; slots[at] && strcmp(document->text + document->values[slots[at]].key, key); at = (at + 1) & mask)
+    JSON_STEPS(1);
+  JSON_STEPS(strlen(key) + 1);
   *slot = object->text + at;
   return slots[at] ? &document->values[slots[at]] : NULL;
 }
@@ -160,7 +163,7 @@ ab_status ab_json_double_or_nonfinite(double *out, const struct ab_json *value) 
   } tags[] = {{"nan", NAN}, {"inf", INFINITY}, {"-inf", -INFINITY}};
   const struct ab_json *tag = ab_json_find(value, "nonfinite");
   if (!tag || value->length != 1) return ab_json_double(out, value);
-  const char *name;
+  const char *name = NULL;
   AB_TRY(ab_json_string(&name, tag));
   for (size_t i = 0; i < sizeof tags / sizeof *tags; i++) {
     if (strcmp(name, tags[i].name)) continue;

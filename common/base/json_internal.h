@@ -37,6 +37,15 @@ static inline uint32_t json_slot_count(uint32_t members) {
   return count;
 }
 
+/* Bytes looked at, keys compared and values walked over, counted where the test of linear work builds these files for
+ * itself (tests/base/meson.build); nothing elsewhere. */
+#ifdef AB_JSON_STEPS
+extern uint64_t json_steps;
+#define JSON_STEPS(n) (json_steps += (n))
+#else
+#define JSON_STEPS(n) ((void)0)
+#endif
+
 uint64_t json_hash(const char *key);
 /* The member with this key, or the slot where it belongs is empty and *slot says which. */
 const struct ab_json *json_probe(const struct json_document *document, const struct ab_json *object, const char *key,

@@ -25,6 +25,7 @@ struct scan {
 static void locate(const struct scan *scan, size_t at, size_t *line, size_t *column) {
   *line = *column = 1;
   for (size_t i = 0; i < at && i < scan->size; i++) {
+    JSON_STEPS(1);
     if (scan->text[i] == '\n') {
       ++*line;
       *column = 1;
@@ -57,7 +58,10 @@ static ab_status expected(const struct scan *scan, const char *thing) {
   return reject(scan, scan->at, reason);
 }
 
-static int peek(const struct scan *scan) { return scan->at < scan->size ? (unsigned char)scan->text[scan->at] : -1; }
+static int peek(const struct scan *scan) {
+  JSON_STEPS(1);
+  return scan->at < scan->size ? (unsigned char)scan->text[scan->at] : -1;
+}
 
 static void skip_blanks(struct scan *scan) {
   for (int c = peek(scan); c == ' ' || c == '\t' || c == '\n' || c == '\r'; c = peek(scan)) scan->at++;
@@ -71,6 +75,7 @@ static ab_status new_value(uint32_t *index, struct scan *scan, enum ab_json_type
   }
   if (scan->count == scan->room) {
     size_t room = scan->room ? 2 * scan->room : 64;
+    JSON_STEPS(scan->count);
     AB_TRY(ab_mem_resize(&scan->document, sizeof *scan->document + room * sizeof(struct ab_json), 1));
     scan->room = room;
   }
@@ -208,6 +213,7 @@ static ab_status scan_number(struct scan *scan) {
   char *text = scan->document->text + start;
   size_t length = scan->at - start;
   memcpy(text, scan->text + start, length);
+  JSON_STEPS(length);
   text[length] = '\0'; /* the byte behind a number is never part of a string */
   if ((exponent || length > LONG_NUMBER) && ab_number_double(&value, text) != AB_OK)
     return reject(scan, start, "the number does not fit into 64 bits");
@@ -244,6 +250,7 @@ static ab_status index_members(struct scan *scan, uint32_t object) {
   if (node->length > JSON_SMALL_OBJECT) {
     if (scan->slots_used + slots > scan->slots_room) {
       size_t room = 2 * (scan->slots_used + slots);
+      JSON_STEPS(scan->slots_used);
       AB_TRY(ab_mem_resize(&document->slots, room, sizeof *document->slots));
       scan->slots_room = room;
     }
@@ -264,6 +271,7 @@ static ab_status scan_key(struct scan *scan, uint32_t *position) {
   if (peek(scan) != '"') return expected(scan, "'\"' before a key");
   *position = (uint32_t)++scan->at;
   AB_TRY(scan_characters(scan, &length));
+  JSON_STEPS(length);
   if (memchr(scan->document->text + *position, 0, length)) return reject(scan, start, "a key holds a NUL character");
   skip_blanks(scan);
   if (peek(scan) != ':') return expected(scan, "':' after a key");

@@ -3,6 +3,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/auxv.h>
 
 enum { LONGEST = 63 };
 
@@ -76,4 +77,12 @@ bool ab_text_is_printable(const char *text) {
     if (!length) return false;
   }
   return true;
+}
+
+/* The kernel leaves 16 random bytes at the start of each program. */
+uint64_t ab_hash_secret(void) {
+  uint64_t secret = 0;
+  const void *bytes = (const void *)(uintptr_t)getauxval(AT_RANDOM);
+  if (bytes) memcpy(&secret, bytes, sizeof secret);
+  return secret;
 }

@@ -3,6 +3,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* Levenshtein distance of two names; only the first 63 bytes of each count. For "the nearest known name is". */
 size_t ab_edit_distance(const char *a, const char *b);
@@ -15,3 +16,6 @@ void ab_text_escape(char *out, size_t size, const char *text);
 size_t ab_utf8_length(const char *text, size_t left);
 /* Whether all of it is valid UTF-8 without such characters: what ab_text_escape would leave alone. */
 bool ab_text_is_printable(const char *text);
+/* A number that nobody who writes an input can know, the same throughout a process: the seed of every hash index over
+ * names from outside, so that no file can be made whose names all meet in one place. */
+uint64_t ab_hash_secret(void);

@@ -19,12 +19,21 @@ static ab_status set(char **out, const char *text, size_t most) {
   return AB_OK;
 }
 
+/* An empty entry at the end; whatever is filled in is freed with the golden. Room grows at powers of two, so that a
+ * long log costs no more per entry than a short one. */
+static ab_status add(struct ab_golden_change **out, struct ab_golden *g) {
+  size_t count = g->changes;
+  if ((count & (count - 1)) == 0) AB_TRY(ab_mem_resize(&g->changelog, count ? 2 * count : 1, sizeof *g->changelog));
+  *out = &g->changelog[g->changes++];
+  **out = (struct ab_golden_change){0};
+  return AB_OK;
+}
+
 /* Strings are copied; NULL stays NULL. */
 static ab_status append(struct ab_golden *g, const struct ab_golden_change *from) {
-  AB_TRY(ab_mem_resize(&g->changelog, g->changes + 1, sizeof *g->changelog));
-  struct ab_golden_change *c = &g->changelog[g->changes];
-  *c = (struct ab_golden_change){.largest = from->largest};
-  g->changes++;
+  struct ab_golden_change *c;
+  AB_TRY(add(&c, g));
+  c->largest = from->largest;
   AB_TRY(set(&c->date, from->date, 10));
   AB_TRY(set(&c->reason, from->reason, SIZE_MAX));
   AB_TRY(set(&c->from, from->from, SIZE_MAX));
@@ -121,10 +130,9 @@ static ab_status fill(struct ab_golden_change *c, const struct ab_json *entry) {
 static ab_status get_change(struct ab_golden *g, const struct ab_json *entry) {
   if (ab_json_type(entry) == AB_JSON_STRING) return get_line(g, entry);
   if (ab_json_type(entry) != AB_JSON_OBJECT) return ab_json_fail(entry, "is neither an object nor a line of text");
-  AB_TRY(ab_mem_resize(&g->changelog, g->changes + 1, sizeof *g->changelog));
-  g->changelog[g->changes] = (struct ab_golden_change){0};
-  g->changes++; /* whatever is filled in is freed with the golden */
-  return fill(&g->changelog[g->changes - 1], entry);
+  struct ab_golden_change *change;
+  AB_TRY(add(&change, g));
+  return fill(change, entry);
 }
 
 ab_status ab_golden_get_changelog(struct ab_golden *g, const struct ab_json *root) {

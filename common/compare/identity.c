@@ -53,7 +53,7 @@ bool ab_identity_equal(const struct ab_identity *a, const struct ab_identity *b)
 
 uint64_t ab_identity_hash(const struct ab_identity *id) {
   int64_t numbers[] = {id->step, id->accumulation, id->microbatch, id->layer, (int64_t)id->phase};
-  uint64_t seed = XXH3_64bits(numbers, sizeof numbers);
+  uint64_t seed = XXH3_64bits_withSeed(numbers, sizeof numbers, ab_hash_secret());
   return XXH3_64bits_withSeed(id->tensor, strlen(id->tensor), seed);
 }
 

@@ -6,6 +6,7 @@
 
 #include "index.h"
 #include "mem.h"
+#include "text.h"
 
 enum { OBSERVATION, METRIC, COUNTER, FINGERPRINT };
 
@@ -75,7 +76,7 @@ ab_status ab_recording_observe(struct ab_recording *r, const struct ab_observati
 }
 
 static uint64_t metric_key_hash(const struct ab_metric *metric) {
-  return XXH3_64bits_withSeed(metric->name, strlen(metric->name), (uint64_t)(int64_t)metric->step);
+  return XXH3_64bits_withSeed(metric->name, strlen(metric->name), ab_hash_secret() + (uint64_t)(int64_t)metric->step);
 }
 
 static bool metric_is(const void *rows, size_t row, const void *key) {

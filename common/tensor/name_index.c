@@ -5,12 +5,15 @@
 #include <xxhash.h>
 
 #include "mem.h"
+#include "text.h"
 
 enum { FIRST = 32 };
 
+static size_t hash(const char *name) { return XXH3_64bits_withSeed(name, strlen(name), ab_hash_secret()); }
+
 /* The slot that holds the name, or the empty one where it belongs. */
 static size_t slot_of(const struct ab_name_index *index, const void *owner, const char *name) {
-  size_t mask = index->slot_count - 1, at = XXH3_64bits(name, strlen(name)) & mask;
+  size_t mask = index->slot_count - 1, at = hash(name) & mask;
   while (index->slots[at] && strcmp(index->name(owner, index->slots[at] - 1), name)) at = (at + 1) & mask;
   return at;
 }
