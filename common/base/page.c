@@ -79,7 +79,7 @@ void ab_page_escape(struct ab_page *page, enum ab_escape as, const char *text) {
 static char *printed(struct ab_page *page, const char *format, va_list args) {
   char *text = NULL;
   va_list again;
-  if (page->failed != AB_OK) return NULL;
+  if (page->failed != AB_OK || !format) return NULL;
   va_copy(again, args);
   int length = vsnprintf(NULL, 0, format, again);
   va_end(again);
