@@ -83,6 +83,7 @@ class Results:
 class Worker:
     def __init__(self, folder):
         self.scratch, self.limits, self.clean, self.together = scratch.Scratch(folder), {}, {}, {}
+        self.checked = set()
         self.scratch.begin()
 
     def limit(self, test):
@@ -108,11 +109,13 @@ class Worker:
             self.clean[file] = self.scratch.digest(file)
         if units and key not in self.together:
             self.together[key] = together.Together(self.scratch, list(units))
+        if units and file not in self.checked:
             start = time.monotonic()
             red = self.together[key].first_red(units, 600)
             if red:
                 raise RuntimeError(f'{red} is red without a mutant')
             self.limits[key] = max(LEAST, SLACK * (time.monotonic() - start))
+            self.checked.add(file)
         return key
 
     def compiles(self, file, key):
