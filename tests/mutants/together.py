@@ -73,4 +73,4 @@ class Together:
         if subprocess.run(self.link, cwd=self.tree.build, capture_output=True, check=False).returncode:
             return 'link'
         passed, seen = scratch.green([str(self.program), *names], self.env, limit, self.tree.build)
-        return None if passed else (seen or ['start'])[-1]
+        return None if passed else next((line for line in reversed(seen) if line in names), 'start')
