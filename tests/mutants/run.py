@@ -106,7 +106,7 @@ class Worker:
             self.limit(script)
         if file not in self.clean:
             self.scratch.ninja(*self.scratch.objects[file])
-            self.clean[file] = self.scratch.digest(file)
+            self.clean[file] = self.scratch.objects_of(file)
         if units and key not in self.together:
             self.together[key] = together.Together(self.scratch, list(units))
         if units and file not in self.checked:
@@ -131,7 +131,7 @@ class Worker:
         try:
             if not self.compiles(mutant.file, key):
                 return 'stillborn', ''
-            if self.scratch.digest(mutant.file) == self.clean[mutant.file]:
+            if self.scratch.objects_of(mutant.file) == self.clean[mutant.file]:
                 return 'same', ''
             red = self.together[key].first_red(units, self.limits[key]) if units else None
             for script in scripts if not red else ():
@@ -141,6 +141,7 @@ class Worker:
             return ('killed', red) if red else ('survived', '')
         finally:
             path.write_text(source)
+            self.scratch.put_back(mutant.file, self.clean[mutant.file])
 
 
 def sources_of(names):
