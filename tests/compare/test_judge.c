@@ -204,6 +204,12 @@ START_TEST(no_bound_is_above_the_ceiling) {
 }
 END_TEST
 
+START_TEST(a_code_that_is_none_has_no_reason) {
+  ck_assert_str_eq(ab_exit_reason(AB_EXIT_SELFTEST), "self-test failed");
+  ck_assert_str_eq(ab_exit_reason((enum ab_exit)7), "unknown exit code");
+}
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("judge");
   TCase *tests = tcase_create("judge");
@@ -216,6 +222,7 @@ int main(void) {
   tcase_add_loop_test(tests, values_of_one_side_are_no_values, 0, 2);
   tcase_add_test(tests, metrics_are_judged_in_their_own_tier);
   tcase_add_test(tests, no_bound_is_above_the_ceiling);
+  tcase_add_test(tests, a_code_that_is_none_has_no_reason);
   suite_add_tcase(suite, tests);
   return ab_run_suite(suite);
 }

@@ -2,11 +2,14 @@
 a unit test named like the file goes before all."""
 
 COMPARE = ('verdict', 'join', 'judge', 'tiers', 'metrics', 'structure', 'cause', 'distance', 'calibration', 'stream',
-           'forged', 'golden', 'golden_review', 'report', 'teeth', 'controls', 'terms', 'explain', 'explain_update')
+           'forged', 'golden', 'golden_rule', 'golden_review', 'report', 'teeth', 'controls', 'terms', 'explain',
+           'explain_update')
 BEFORE = {'common/compare/judge.c': ('judge', 'verdict'),
           'common/compare/recording.c': ('verdict', 'structure', 'stream'),
-          'common/compare/golden_compare.c': ('golden',), 'common/compare/golden_read.c': ('golden', 'golden_review'),
-          'common/compare/fingerprint.c': ('golden', 'verdict'), 'common/compare/exitcode.c': ('verdict', 'tiers'),
+          'common/compare/golden_compare.c': ('golden_rule', 'golden'),
+          'common/compare/golden_read.c': ('golden', 'golden_review'),
+          'common/compare/fingerprint.c': ('tiers', 'golden', 'verdict'),
+          'common/compare/exitcode.c': ('tiers', 'judge'),
           'common/compare/groups.c': ('structure',), 'common/compare/stream_read.c': ('stream', 'forged'),
           'common/compare/codec.c': ('stream', 'forged')}
 SCRIPTS = ('e2e_judging', 'e2e_reference', 'e2e_upstream', 'e2e_goldens', 'e2e_teeth', 'e2e_calibration')

@@ -1,0 +1,104 @@
+/* Which bound a golden is judged by: its own, else the caller's; and that a run may hold more than a golden. */
+#include "golden.h"
+#include "sides.h"
+
+struct known {
+  double given, own;
+};
+
+static void known_bounds(void *ctx, const struct ab_identity *id, double *given, double *own) {
+  const struct known *known = ctx;
+  (void)id;
+  *given = known->given;
+  *own = known->own;
+}
+
+/* The golden's own bound, the caller's two; what governs. 0 is a bound: only the same bits are near enough. */
+static const struct {
+  double golden;
+  struct known known;
+  enum ab_rule rule;
+  double limit;
+} rows[] = {{-1, {-1, -1}, AB_RULE_FLOOR, 1e-6},          {0, {-1, -1}, AB_RULE_GIVEN, 0},
+            {3e-5, {-1, -1}, AB_RULE_GIVEN, 3e-5},        {0, {1e-4, 1e-5}, AB_RULE_GIVEN, 0},
+            {3e-5, {1e-4, 1e-5}, AB_RULE_GIVEN, 3e-5},    {-1, {1e-8, 1e-5}, AB_RULE_GIVEN, 1e-8},
+            {-1, {-1, 1e-5}, AB_RULE_UNCALIBRATED, 4e-5}, {-1, {0, 1e-5}, AB_RULE_GIVEN, 0}};
+
+static struct ab_verdict judge_golden(const struct side *run, const struct side *side, struct ab_golden *g,
+                                      struct known *known, bool portable) {
+  struct ab_verdict v;
+  struct ab_expected expected = expected_run();
+  ck_ok(ab_golden_compare(&v, g, run->recording, side->recording, portable, &expected, known ? known_bounds : NULL,
+                          known));
+  return v;
+}
+
+START_TEST(the_goldens_own_bound_goes_before_the_callers) {
+  char fast[] = "fast";
+  struct ab_golden g = {.bound = rows[_i].golden, .numerics = fast};
+  struct known known = rows[_i].known;
+  for (int near = 0; near < 2; near++) {
+    struct side run = side_values("linen"), side = side_values("golden");
+    float *x = side_leaf(&run, 1, 2, 0);
+    /* Far: all elements by one part in 2^14. Near: one element by its last bit. */
+    for (int i = 0; i < LEAF && !near; i++) x[i] *= 1 + 0x1p-14f;
+    if (near) x[0] = nextafterf(x[0], 9);
+    side_run(&run, true, true);
+    side_run(&side, false, true);
+    struct ab_verdict v = judge_golden(&run, &side, &g, &known, true);
+    ck_assert_msg(v.worst.bound.rule == rows[_i].rule && v.worst.bound.limit == rows[_i].limit, "row %d: rule %d, %g",
+                  _i, (int)v.worst.bound.rule, v.worst.bound.limit);
+    ck_assert(v.worst.distance > 0 && v.pair == AB_PAIR_RECORDED);
+    ck_assert_int_eq(v.exit, v.worst.distance <= rows[_i].limit ? AB_EXIT_EQUAL : AB_EXIT_DIFFERENT);
+    ab_verdict_free(&v);
+    side_free(&run);
+    side_free(&side);
+  }
+}
+END_TEST
+
+START_TEST(what_only_the_run_has_is_ignored_and_what_it_lacks_is_not) {
+  char portable[] = "portable";
+  struct ab_golden g = {.bound = -1, .numerics = portable};
+  for (int more = 0; more < 2; more++) {
+    struct side run = side_values("linen"), side = side_values("golden");
+    struct ab_identity id = identity(0, 7, "mlp/wo/kernel", AB_BACKWARD);
+    struct side *has = more ? &run : &side;
+    side_tensor(has, &id, AB_F32, (struct ab_shape){1, {4}});
+    side_observe(has, &id);
+    side_run(&run, true, true);
+    side_run(&side, false, true);
+    struct ab_verdict v = judge_golden(&run, &side, &g, NULL, true);
+    ck_assert_int_eq(v.exit, more ? AB_EXIT_EQUAL : AB_EXIT_INCOMPARABLE);
+    ck_assert_uint_eq(v.ignored, more);
+    ck_assert(v.pair == AB_PAIR_SAME);
+    ab_verdict_free(&v);
+    side_free(&run);
+    side_free(&side);
+  }
+}
+END_TEST
+
+/* A side that did not finish. */
+START_TEST(a_failure_is_passed_on) {
+  char portable[] = "portable";
+  struct ab_golden g = {.bound = -1, .numerics = portable};
+  struct ab_expected expected = expected_run();
+  struct ab_verdict v;
+  struct side run = side_values("linen"), side = side_values("golden");
+  side_run(&side, false, true);
+  ck_fails(ab_golden_compare(&v, &g, run.recording, side.recording, true, &expected, NULL, NULL), AB_ECOMM, "linen");
+  side_free(&run);
+  side_free(&side);
+}
+END_TEST
+
+int main(void) {
+  Suite *suite = suite_create("golden_rule");
+  TCase *tests = tcase_create("golden_rule");
+  tcase_add_loop_test(tests, the_goldens_own_bound_goes_before_the_callers, 0, sizeof rows / sizeof *rows);
+  tcase_add_test(tests, what_only_the_run_has_is_ignored_and_what_it_lacks_is_not);
+  tcase_add_test(tests, a_failure_is_passed_on);
+  suite_add_tcase(suite, tests);
+  return ab_run_suite(suite);
+}
