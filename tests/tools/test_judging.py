@@ -2,7 +2,7 @@
 """One cause: what a whole run folds its comparisons into, and why."""
 import json
 
-from e2e import DIFFERENT, EQUAL, REFERENCE, SMALL, TOOL, build, case, check, expect, main
+from e2e import DIFFERENT, EQUAL, INCOMPARABLE, REFERENCE, SMALL, TOOL, build, case, check, expect, main
 
 
 def reasons(report, holds):
@@ -79,6 +79,16 @@ def both_gradients_are_the_slope_of_the_loss():
         slope = json.loads(expect(EQUAL, target, '--check-slope', '--json', '-').out)['slope']
         check(slope['error_a'] <= slope['tolerance'] and slope['error_b'] <= slope['tolerance'], str(slope))
     check(json.loads(expect(EQUAL, SMALL, '--json', '-').out)['slope'] is None, 'a slope that nobody asked for')
+
+
+@case
+def a_count_alone_keeps_equal_numbers_from_being_equal():
+    other = build(f'exec "{TOOL}" "$@" pipeline_fsdp_ag_once=true')
+    r = expect(INCOMPARABLE, SMALL, '--b', 'linen', '--b-bin', other, '--json', '-')
+    report = json.loads(r.out)
+    check(report['cause'] == 'structure differs', report['cause'])
+    check("of 'residual/weights', expected 0" in reasons(report, False)['counters'], str(report['reasons']))
+    check(all(not c['counts']['failing'] for c in report['comparisons'] if 'failing' in c['counts']), 'numbers differ')
 
 
 main()
