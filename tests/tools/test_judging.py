@@ -35,6 +35,7 @@ def an_equal_run_says_what_it_rests_on():
     for relation in ('inputs', 'structure', 'engines', 'A and oracle', 'B and oracle', 'counters', 'what both share'):
         check(relation in held, f'{relation} is not in {held}')
     check(not reasons(report, False), str(report['reasons']))
+    check(held['what both share'].startswith('linen against sequential64: '), held['what both share'])
 
 
 @case
