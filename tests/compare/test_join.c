@@ -275,6 +275,21 @@ START_TEST(the_worst_is_the_one_farthest_above_its_own_bound) {
 }
 END_TEST
 
+START_TEST(neither_side_may_be_unfinished) {
+  struct fixture f;
+  struct ab_verdict v;
+  start(&f);
+  side_run(&f.a, false, false);
+  side_run(&f.b, false, false);
+  struct side *side[] = {&f.a, &f.b};
+  side[_i]->recording->complete = false;
+  struct ab_comparison c = comparison_of(&f.both, &f.a, &f.b);
+  ck_fails(ab_verdict(&v, &c), AB_ECOMM, _i ? "'nnx' did not finish" : "'linen' did not finish");
+  side_free(&f.a);
+  side_free(&f.b);
+}
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("join");
   TCase *tests = tcase_create("join");
@@ -286,6 +301,7 @@ int main(void) {
   tcase_add_test(tests, zeros_and_non_finite_values_are_summed_over_all);
   tcase_add_test(tests, calibration_binds_float32_against_float64_alone);
   tcase_add_loop_test(tests, the_worst_is_the_one_farthest_above_its_own_bound, 0, 4);
+  tcase_add_loop_test(tests, neither_side_may_be_unfinished, 0, 2);
   suite_add_tcase(suite, tests);
   return ab_run_suite(suite);
 }

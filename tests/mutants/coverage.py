@@ -12,7 +12,8 @@ BEFORE = {'common/compare/judge.c': ('judge', 'verdict'),
           'common/compare/exitcode.c': ('tiers', 'judge'),
           'common/compare/groups.c': ('structure',), 'common/compare/stream_read.c': ('stream', 'forged'),
           'common/compare/codec.c': ('stream', 'forged')}
-SCRIPTS = ('e2e_judging', 'e2e_reference', 'e2e_upstream', 'e2e_goldens', 'e2e_teeth', 'e2e_calibration')
+SCRIPTS = ('e2e_judging', 'e2e_golden_review', 'e2e_reference', 'e2e_upstream', 'e2e_goldens', 'e2e_teeth',
+           'e2e_calibration')
 
 ROWS = (('common/compare/', COMPARE, ()),
         ('common/base/json_scan.c', ('json', 'corpus', 'number'), ()),

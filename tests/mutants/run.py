@@ -57,11 +57,11 @@ def waivers():
 class Results:
     """The JSON file: what is known of each mutant, as long as its source is the same."""
 
-    def __init__(self, path, again):
+    def __init__(self, path, again, files):
         self.path, self.lock = path, threading.Lock()
         self.known = json.loads(path.read_text()) if path.exists() else {}
         if again:
-            self.known = {k: v for k, v in self.known.items() if v['state'] != 'survived'}
+            self.known = {k: v for k, v in self.known.items() if v['state'] != 'survived' or v['file'] not in files}
 
     def get(self, mutant, source):
         row = self.known.get(mutant.name)
@@ -244,7 +244,7 @@ def main():
     if args.list:
         print('\n'.join(m.name for m, _ in chosen))
         return 0
-    results = Results(args.json or args.scratch / 'results.json', args.again)
+    results = Results(args.json or args.scratch / 'results.json', args.again, {m.file for m, _ in chosen})
     try:
         states = run_all(args, chosen, results)
     finally:
