@@ -290,6 +290,24 @@ START_TEST(neither_side_may_be_unfinished) {
 }
 END_TEST
 
+/* Names that fall on one place of the index are still told apart. */
+START_TEST(a_metric_is_found_by_its_own_name_alone) {
+  struct side s = side_new("linen");
+  char name[32];
+  for (int i = 0; i < 400; i += 2) {
+    snprintf(name, sizeof name, "metric %d", i);
+    side_metric(&s, 0, name, (float)i);
+  }
+  for (int i = 0; i < 400; i++) {
+    snprintf(name, sizeof name, "metric %d", i);
+    const struct ab_recorded_metric *found = ab_recording_metric(s.recording, 0, name);
+    ck_assert_msg(i % 2 ? !found : found && found->metric.value == i, "%s", name);
+    ck_assert_ptr_null(ab_recording_metric(s.recording, 1, name));
+  }
+  side_free(&s);
+}
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("join");
   TCase *tests = tcase_create("join");
@@ -302,6 +320,7 @@ int main(void) {
   tcase_add_test(tests, calibration_binds_float32_against_float64_alone);
   tcase_add_loop_test(tests, the_worst_is_the_one_farthest_above_its_own_bound, 0, 4);
   tcase_add_loop_test(tests, neither_side_may_be_unfinished, 0, 2);
+  tcase_add_test(tests, a_metric_is_found_by_its_own_name_alone);
   suite_add_tcase(suite, tests);
   return ab_run_suite(suite);
 }
