@@ -1,7 +1,6 @@
 #include "yaml_door.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <yaml.h>
 
@@ -196,43 +195,6 @@ static ab_status read_events(struct reader *r) {
   return AB_OK;
 }
 
-/* Duplicate keys */
-
-static int by_name_then_place(const void *a, const void *b) {
-  const struct ab_yaml_node *x = *(const struct ab_yaml_node *const *)a, *y = *(const struct ab_yaml_node *const *)b;
-  int order = strcmp(x->string, y->string);
-  return order ? order : (x > y) - (x < y);
-}
-
-static ab_status check_sorted_keys(const struct ab_yaml *y, const struct ab_yaml_node **keys, size_t count) {
-  qsort(keys, count, sizeof *keys, by_name_then_place);
-  for (size_t i = 1; i < count; i++)
-    if (strcmp(keys[i - 1]->string, keys[i]->string) == 0) {
-      char shown[64];
-      ab_text_escape(shown, sizeof shown, keys[i]->string);
-      return AB_FAIL(AB_EFORMAT, "%s:%d:%d: key '%s' is given twice, first on line %d", y->name, keys[i]->line,
-                     keys[i]->column, shown, keys[i - 1]->line);
-    }
-  return AB_OK;
-}
-
-static ab_status check_map(const struct ab_yaml *y, const struct ab_yaml_node *map,
-                           const struct ab_yaml_node **keys) {
-  size_t count = 0;
-  for (const struct ab_yaml_node *key = map + 1; key < map + map->span; key += 1 + key[1].span) keys[count++] = key;
-  return check_sorted_keys(y, keys, count);
-}
-
-static ab_status check_duplicates(const struct ab_yaml *y, size_t key_count) {
-  const struct ab_yaml_node **keys = NULL;
-  AB_TRY(ab_mem_new(&keys, key_count + 1, sizeof *keys));
-  ab_status status = AB_OK;
-  for (size_t i = 0; i < y->count && status == AB_OK; i++)
-    if (y->nodes[i].type == AB_YAML_MAP) status = check_map(y, &y->nodes[i], keys);
-  ab_mem_free(keys);
-  return status;
-}
-
 /* Canonical text */
 
 struct line {
@@ -307,7 +269,7 @@ static ab_status fill(struct ab_yaml *y, const char *name, const char *bytes, si
   yaml_parser_delete(&r.parser);
   AB_TRY(status);
   if (y->count == 0) AB_TRY(add_null_root(&r));
-  AB_TRY(check_duplicates(y, r.keys));
+  AB_TRY(ab_yaml_check_keys(y, r.keys));
   return spell_level(y, &y->nodes[0], TEXT_LEVELS);
 }
 

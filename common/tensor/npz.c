@@ -133,7 +133,8 @@ static ab_status read_npy(struct ab_npz *archive, struct member *m, struct unpac
   if (why) return wrong_member(archive, m, why);
   m->tensor.offset = start + length;
   size_t bytes;
-  AB_TRY(ab_size_mul(&bytes, m->tensor.count, ab_dtype_size(m->tensor.dtype)));
+  if (__builtin_mul_overflow(m->tensor.count, ab_dtype_size(m->tensor.dtype), &bytes))
+    return wrong_member(archive, m, "has a shape of more bytes than memory can have");
   m->tensor.bytes = bytes;
   if (m->tensor.offset + m->tensor.bytes != m->unpacked)
     return wrong_member(archive, m, "holds another number of bytes than its shape and dtype need");
