@@ -150,8 +150,10 @@ static ab_status copy_tensors(struct ab_recording *out, struct effect *effect, c
     struct ab_observation o = *source_of(t, was);
     o.id = was->id;
     bool kept = !t->observation || t->observation(t, &o);
-    if (kept) AB_TRY(ab_recording_observe(out, &o));
-    if (!kept || !same(&o, was)) note(effect, t->data->c, was);
+    bool changed = !kept || !same(&o, was);
+    if (!changed) AB_TRY(ab_control_copy(out, &o, from));
+    else if (kept) AB_TRY(ab_recording_observe(out, &o));
+    if (changed) note(effect, t->data->c, was);
   }
   return AB_OK;
 }

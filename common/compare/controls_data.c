@@ -37,12 +37,19 @@ static bool taken(const struct ab_control_data *d, const struct ab_observation *
   return of_step(d, o->id.step) && (m <= 0 || m == d->facts->microbatches - 1);
 }
 
+ab_status ab_control_copy(struct ab_recording *out, const struct ab_observation *o, const struct ab_recording *from) {
+  const struct ab_fingerprint *fingerprint = ab_recording_fingerprint(from, &o->id);
+  AB_TRY(ab_recording_observe(out, o));
+  return fingerprint ? ab_recording_add_fingerprint(out, fingerprint) : AB_OK;
+}
+
 static ab_status copy(struct ab_recording **out, const struct ab_control_data *d, const struct ab_recording *from,
                       bool narrow) {
   AB_TRY(ab_recording_new(out, from->name));
-  for (size_t i = 0; i < from->observations; i++)
-    if (taken(d, &from->observation[i].observation, narrow))
-      AB_TRY(ab_recording_observe(*out, &from->observation[i].observation));
+  for (size_t i = 0; i < from->observations; i++) {
+    const struct ab_observation *o = &from->observation[i].observation;
+    if (taken(d, o, narrow)) AB_TRY(ab_control_copy(*out, o, from));
+  }
   for (size_t i = 0; i < from->metrics; i++)
     if (of_step(d, from->metric[i].metric.step)) AB_TRY(ab_recording_add_metric(*out, &from->metric[i].metric));
   ab_recording_complete(*out);

@@ -23,6 +23,8 @@ struct ab_control_data {
 ab_status ab_control_data_new(struct ab_control_data *out, const struct ab_comparison *c,
                               const struct ab_control_facts *facts, bool narrow);
 void ab_control_data_free(struct ab_control_data *data);
+/* One observation of a recording with its fingerprint, by which a golden, which has no values, is judged. */
+ab_status ab_control_copy(struct ab_recording *out, const struct ab_observation *o, const struct ab_recording *from);
 
 /* One damage. An edit changes a row of a copy, or returns false to drop it. */
 struct ab_trial {

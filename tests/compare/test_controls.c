@@ -180,6 +180,41 @@ START_TEST(a_record_serves_its_own_controls_alone) {
 }
 END_TEST
 
+static ab_status only_of_a(void *ctx, int side, const struct ab_observation *observation, struct ab_view *out) {
+  const struct run *r = ctx;
+  char path[AB_IDENTITY_TEXT];
+  if (side) return AB_FAIL(AB_ENOTFOUND, "a golden keeps no values");
+  ab_identity_print(path, &observation->id);
+  *out = ab_view_of(ab_tree_find(r->a.tree, path));
+  return AB_OK;
+}
+
+static void fingerprint_gradients(struct side *s) {
+  for (size_t i = 0; i < s->recording->observations; i++) {
+    struct ab_identity id = s->recording->observation[i].observation.id;
+    if (ab_quantity_of(&id) == AB_Q_WEIGHT_GRADIENT) side_fingerprint(s, &id);
+  }
+}
+
+/* Other numerics than the golden's: every gradient differs, within its bound, and only fingerprints tell. */
+START_TEST(a_record_without_values_is_judged_by_its_fingerprints) {
+  struct run r;
+  struct ab_controls controls = {0};
+  char text[1024];
+  start_run(&r, 2);
+  fingerprint_gradients(&r.a);
+  fingerprint_gradients(&r.truth);
+  struct ab_comparison c = bounded_of(&r);
+  c.pair = AB_PAIR_RECORDED;
+  c.values = only_of_a;
+  c.values_ctx = &r;
+  ck_ok(ab_controls_run(&controls, &c, &pipeline, ab_verdict));
+  ck_assert_msg(!ab_controls_missed(text, sizeof text, &controls), "%s", text);
+  ck_assert_uint_eq(ab_controls_count(&controls, AB_CONTROL_CAUGHT), 3);
+  stop_run(&r);
+}
+END_TEST
+
 START_TEST(float64_routes_have_what_they_owe_each_other) {
   struct run r;
   struct ab_controls controls = {0};
@@ -464,6 +499,7 @@ static Suite *suite(void) {
   tcase_add_test(c, what_cannot_apply_has_its_reason);
   tcase_add_test(c, without_a_bounded_comparison_its_controls_cannot_apply);
   tcase_add_test(c, a_record_serves_its_own_controls_alone);
+  tcase_add_test(c, a_record_without_values_is_judged_by_its_fingerprints);
   tcase_add_test(c, float64_routes_have_what_they_owe_each_other);
   tcase_add_test(c, a_broken_verdict_is_found_out);
   tcase_add_test(c, no_control_is_idle);
