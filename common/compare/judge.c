@@ -76,7 +76,7 @@ ab_status ab_judge_tensor(struct ab_finding *finding, bool *judged, const struct
   *judged = true;
   if (!c->apart && same_digest(a, b) && !nonfinite) return AB_OK;
   AB_TRY(from_values(finding, &found, c, a, b));
-  if (c->apart && !finding->difference.differing) {
+  if (c->apart && found && !finding->difference.differing) {
     walked_equal(finding);
     return AB_OK;
   }

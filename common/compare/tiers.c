@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-static const double FLOAT64_LIMIT = 1e-13, CALIBRATION_FACTOR = 4, FLOOR = 1e-6, CEILING = 1e-3;
+static const double FLOAT64_LIMIT = 1e-13, CALIBRATION_FACTOR = 4, FLOOR = 1e-6;
 
 /* Rows: which sides meet; columns: quantities. */
 enum source { BITWISE, FIXED, MEASURED };
@@ -31,9 +31,9 @@ static bool known(double bound) { return isfinite(bound) && bound >= 0; }
 
 static struct ab_bound measured(double given, double own) {
   double scaled = CALIBRATION_FACTOR * own;
-  if (known(given)) return (struct ab_bound){AB_TIER_BOUNDED, AB_RULE_GIVEN, fmin(given, CEILING)};
+  if (known(given)) return (struct ab_bound){AB_TIER_BOUNDED, AB_RULE_GIVEN, fmin(given, AB_BOUND_MOST)};
   if (known(scaled) && scaled > FLOOR)
-    return (struct ab_bound){AB_TIER_BOUNDED, AB_RULE_UNCALIBRATED, fmin(scaled, CEILING)};
+    return (struct ab_bound){AB_TIER_BOUNDED, AB_RULE_UNCALIBRATED, fmin(scaled, AB_BOUND_MOST)};
   return (struct ab_bound){AB_TIER_BOUNDED, AB_RULE_FLOOR, FLOOR};
 }
 

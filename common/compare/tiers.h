@@ -12,6 +12,8 @@ enum ab_pair {
   AB_PAIRS
 };
 
+#define AB_BOUND_MOST 1e-3 /* no bound is above it */
+
 enum ab_tier { AB_TIER_BITWISE, AB_TIER_BOUNDED };
 
 /* What set the bound. */
@@ -37,7 +39,7 @@ struct ab_bound {
 struct ab_bound ab_tier_bound(enum ab_pair pair, enum ab_quantity quantity, double given, double own);
 /* distance <= limit; false for NaN. */
 bool ab_bound_holds(const struct ab_bound *bound, double distance);
-/* "bitwise", "given by the reference", "4 x the f32 oracle's distance to f64 (uncalibrated)", ... */
+/* "bitwise", "given by the reference", "calibrated for this config", ... */
 const char *ab_rule_name(enum ab_rule rule);
 /* Rules that a later calibration replaces: UNCALIBRATED and FLOOR. */
 bool ab_rule_uncalibrated(enum ab_rule rule);

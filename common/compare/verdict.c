@@ -104,7 +104,8 @@ struct ab_bound ab_comparison_bound(const struct ab_comparison *c, const struct 
                                     enum ab_quantity quantity, double given, double own) {
   bool bounded = c->pair == AB_PAIR_MIXED && quantity != AB_Q_INPUT && quantity != AB_Q_STATE && !(given >= 0);
   double calibrated = c->calibration && bounded ? ab_calibration_bound(c->calibration, id, quantity) : -1;
-  if (calibrated >= 0) return (struct ab_bound){AB_TIER_BOUNDED, AB_RULE_CALIBRATED, calibrated};
+  if (calibrated >= 0)
+    return (struct ab_bound){AB_TIER_BOUNDED, AB_RULE_CALIBRATED, fmin(calibrated, AB_BOUND_MOST)};
   return ab_tier_bound(c->pair, quantity, given, own);
 }
 

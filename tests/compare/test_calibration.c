@@ -83,6 +83,21 @@ static ab_status read_back(struct ab_calibration **out, const char *text) {
   return status;
 }
 
+START_TEST(no_calibrated_bound_is_above_what_any_bound_may_be) {
+  struct ab_calibration *c = small();
+  struct ab_identity first = identity(0, 0, "mlp/wo/kernel", AB_BACKWARD);
+  struct ab_comparison comparison = {.pair = AB_PAIR_MIXED, .quantities = AB_Q_ALL, .calibration = c};
+  c->layers = 300;
+  ck_ok(ab_calibration_add(c, "weight gradient mlp/wo/kernel", 1));
+  ab_calibration_conclude(c);
+  ck_assert_double_gt(ab_calibration_bound(c, &first, AB_Q_WEIGHT_GRADIENT), AB_BOUND_MOST);
+  struct ab_bound bound = ab_comparison_bound(&comparison, &first, AB_Q_WEIGHT_GRADIENT, -1, -1);
+  ck_assert_int_eq(bound.rule, AB_RULE_CALIBRATED);
+  ck_assert_double_eq(bound.limit, AB_BOUND_MOST);
+  ab_calibration_free(c);
+}
+END_TEST
+
 START_TEST(what_is_written_is_read_back) {
   struct ab_calibration *c = small(), *again;
   char *text = text_of(c), *second;
@@ -153,6 +168,7 @@ static Suite *suite(void) {
   tcase_add_test(c, a_bound_is_the_largest_of_all_runs_times_the_factor);
   tcase_add_test(c, fifty_nine_runs_are_the_least_for_95_percent);
   tcase_add_test(c, the_ceiling_falls_towards_the_end_and_governs_where_it_is_smaller);
+  tcase_add_test(c, no_calibrated_bound_is_above_what_any_bound_may_be);
   tcase_add_test(c, what_is_written_is_read_back);
   tcase_add_test(c, what_was_edited_is_refused);
   tcase_add_test(c, a_calibrated_bound_judges_float32_against_float64_only);
