@@ -49,8 +49,8 @@ enum ab_column {
   AB_COLUMN_D_INPUTS,
   AB_COLUMN_D_WEIGHTS,
   AB_COLUMN_LOSSES,
-  AB_COLUMN_PARAMETERS,
-  AB_COLUMN_LAYERS,   /* activations, cotangents, what was recomputed */
+  AB_COLUMN_PARAMETERS, /* and other state */
+  AB_COLUMN_LAYERS,   /* what goes in, activations, cotangents, what was recomputed */
   AB_COLUMN_COUNTERS,
   AB_COLUMN_ORACLE,   /* each route against the oracle in its own arithmetic */
   AB_COLUMN_FLOAT64,  /* A against the float64 oracle */

@@ -43,7 +43,9 @@ static void judge_routes(enum ab_cell *cell, const struct ab_verdict *v) {
                                                        [AB_Q_PARAMETER] = AB_COLUMN_PARAMETERS,
                                                        [AB_Q_ACTIVATION] = AB_COLUMN_LAYERS,
                                                        [AB_Q_RECOMPUTE] = AB_COLUMN_LAYERS,
-                                                       [AB_Q_COTANGENT] = AB_COLUMN_LAYERS};
+                                                       [AB_Q_COTANGENT] = AB_COLUMN_LAYERS,
+                                                       [AB_Q_INPUT] = AB_COLUMN_LAYERS,
+                                                       [AB_Q_STATE] = AB_COLUMN_PARAMETERS};
   bool broken = false;
   for (int q = 0; q < AB_QUANTITIES; q++) {
     enum ab_cell found = ab_cell_of(v, (enum ab_quantity)q);
