@@ -134,7 +134,7 @@ static int list_one(const struct ab_golden_case *c) {
   ab_status status = ab_golden_content_digest(digest, g);
   if (status == AB_OK)
     printf("%s\n  schema: " AB_GOLDEN_SCHEMA "; recorded: %s; %s; digest: %s; state: %s\n  reason: %s\n", c->folder,
-           ab_golden_created(g), g->bound >= 0 ? "calibrated" : "not calibrated", digest, state_of(c),
+           ab_golden_created(g), g->calibration ? "calibrated" : "not calibrated", digest, state_of(c),
            g->changes ? g->changelog[g->changes - 1].reason : "none");
   ab_golden_free(g);
   return status == AB_OK ? AB_EXIT_EQUAL : ab_golden_refuse(AB_EXIT_USAGE);

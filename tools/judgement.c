@@ -60,9 +60,6 @@ static ab_status choose_routes(struct ab_judgement *j) {
   if (j->a == j->b && !j->request.allow_same && ab_program_same(&j->program[0], &j->program[1]))
     return AB_FAIL(AB_ECONFIG, "both sides are route '%s': nothing would be compared; --allow-same allows it",
                    j->a->name);
-  if ((j->a->arithmetic == AB_ARITHMETIC_EXACT) != (j->b->arithmetic == AB_ARITHMETIC_EXACT))
-    return AB_FAIL(AB_ECONFIG, "routes '%s' and '%s': residues and floating point cannot be compared; expected both or "
-                   "neither to be exact", j->a->name, j->b->name);
   if (j->request.dump && j->a->arithmetic != AB_ARITHMETIC_F32)
     return AB_FAIL(AB_ECONFIG, "--dump of route '%s': a bundle holds float32, expected a float32 route as side A",
                    j->a->name);

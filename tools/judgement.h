@@ -99,7 +99,7 @@ double ab_metric_error(const struct ab_side_result *side, const struct ab_metric
 ab_status ab_judge_nearer(struct ab_judgement *j);
 /* terms.c: notes which terms of a wrong weight gradient are missing or doubled, where residues can tell. */
 ab_status ab_judge_terms(struct ab_judgement *j);
-/* pending.c. Whether a red comparison leaves a pending golden: its case folder's own golden, run as recorded. */
+/* pending_write.c. Whether a red comparison leaves a pending golden: its case folder's own golden, run as recorded. */
 bool ab_pending_wanted(const struct ab_judgement *j);
 /* Writes it when the golden is stale or differs, and notes what was done. AB_EIO only with --require-pending. */
 ab_status ab_judgement_pend(struct ab_judgement *j);
@@ -122,6 +122,9 @@ ab_status ab_judge_controls(struct ab_judgement *j, const struct ab_comparison *
 ab_status ab_judge_perturbed(struct ab_judgement *j);
 /* After the last verdict: what was not caught (exit 6), what is unobserved, what the run is blind to. */
 ab_status ab_judge_teeth(struct ab_judgement *j);
+/* Counters, from the config alone, and between the engines; and that what was computed again has the same bits. Of a
+ * command nothing. */
+void ab_judge_counts(struct ab_judgement *j);
 /* verdicts.c: everything that is judged once the sides have run. */
 ab_status ab_judge_all(struct ab_judgement *j);
 /* The first trouble that is not a verdict stays; folded into the exit code. */

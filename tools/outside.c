@@ -89,6 +89,7 @@ static ab_status judge(struct ab_judgement *j, enum ab_fact fact, enum ab_side_p
   bool outside = m.side[0]->given.outside || m.side[1]->given.outside;
   struct ab_comparison c = {.pair = outside ? AB_PAIR_RECORDED : AB_PAIR_SAME,
                             .quantities = AB_Q_ALL,
+                            .calibrated = j->request.require_calibration,
                             .values = values,
                             .values_ctx = &m,
                             .bounds = bounds,
@@ -126,25 +127,6 @@ static ab_status note_given(struct ab_judgement *j, const char *side, const stru
                            train && !given->params_final ? ", final parameters" : "", missing);
 }
 
-static void check(struct ab_judgement *j, ab_status status) {
-  j->counts_checked++;
-  j->counts_wrong += status != AB_OK;
-  const char *reason = status == AB_OK ? "as the config asks" : ab_status_message();
-  ab_fact_set(j->facts, AB_FACT_COUNTERS, status == AB_OK, reason);
-  if (status != AB_OK) ab_judgement_trouble(j, AB_EXIT_INCOMPARABLE, ab_status_message());
-}
-
-/* The counters of the side that has some. */
-static void check_counts(struct ab_judgement *j, enum ab_side_place place, const struct ab_route *route) {
-  const struct ab_recording *recording = j->side[place].recording;
-  if (j->side[place].given.outside) return;
-  if (route->family != AB_FAMILY_SEQUENTIAL) {
-    check(j, ab_check_executions(recording, &j->opened));
-    check(j, ab_check_gathers(recording, &j->opened, route->family));
-  }
-  check(j, ab_check_sown(recording, &j->opened, route->family));
-}
-
 /* MaxText's numbers judge a command too when it gives all of them. */
 static ab_status judge_reference(struct ab_judgement *j, enum ab_side_place place) {
   const struct ab_given *given = &j->side[place].given;
@@ -164,8 +146,7 @@ ab_status ab_judge_outside(struct ab_judgement *j) {
   AB_TRY(ab_judge_explain(j));
   AB_TRY(judge_reference(j, AB_SIDE_A));
   AB_TRY(judge_reference(j, AB_SIDE_B));
-  check_counts(j, AB_SIDE_A, j->a);
-  check_counts(j, AB_SIDE_B, j->b);
+  ab_judge_counts(j);
   j->cause = ab_cause_of(j->facts);
   AB_TRY(note_given(j, "a", &j->side[AB_SIDE_A].given));
   AB_TRY(note_given(j, "b", &j->side[AB_SIDE_B].given));

@@ -1,4 +1,3 @@
-#include <math.h>
 #include <stdio.h>
 
 #include "file.h"
@@ -20,30 +19,13 @@ static struct ab_side_result *ran(struct ab_judgement *j, enum ab_side_place pla
   return j->side[place].values ? &j->side[place] : NULL;
 }
 
-static double metric_distance(const struct ab_own_distance *own, const struct ab_identity *id) {
-  const struct ab_recorded_metric *a = ab_recording_metric(own->oracle->recording, id->step, id->tensor);
-  const struct ab_recorded_metric *b = ab_recording_metric(own->truth->recording, id->step, id->tensor);
-  if (!a || !b || b->metric.value == 0) return -1;
-  return fabs(a->metric.value - b->metric.value) / fabs(b->metric.value);
-}
-
-static double tensor_distance(const struct ab_own_distance *own, const struct ab_identity *id) {
-  struct ab_view a, b;
-  struct ab_difference difference;
-  ab_status status = ab_kept_read(own->oracle->values, id, &a);
-  if (status == AB_OK) status = ab_kept_read(own->truth->values, id, &b);
-  if (status == AB_OK) status = ab_difference(&difference, &a, &b);
-  if (status == AB_OK) return difference.rel_l2;
-  ab_status_clear();
-  return -1;
-}
-
 void ab_own_bounds(void *ctx, const struct ab_identity *id, double *given, double *own) {
   const struct ab_own_distance *sides = ctx;
   (void)given;
   if (!sides->oracle || !sides->truth) return;
-  bool metric = ab_recording_metric(sides->truth->recording, id->step, id->tensor) != NULL;
-  *own = metric && id->layer < 0 ? metric_distance(ctx, id) : tensor_distance(ctx, id);
+  const struct ab_recorded_metric *metric = ab_recording_metric(sides->truth->recording, id->step, id->tensor);
+  *own = metric && id->layer < 0 ? ab_metric_error(sides->oracle, &metric->metric)
+                                 : ab_tensor_error(sides->oracle, sides->truth, id);
 }
 
 static ab_status add(struct ab_judgement *j, const struct ab_comparison *c) {
@@ -52,9 +34,9 @@ static ab_status add(struct ab_judgement *j, const struct ab_comparison *c) {
   return AB_OK;
 }
 
-static enum ab_pair pair_of(const struct ab_route *a, const struct ab_route *b) {
-  if (a->arithmetic != b->arithmetic) return AB_PAIR_MIXED;
-  return a->arithmetic == AB_ARITHMETIC_F64 ? AB_PAIR_F64 : AB_PAIR_SAME;
+/* Both routes have one arithmetic. */
+static enum ab_pair pair_of(const struct ab_route *route) {
+  return route->arithmetic == AB_ARITHMETIC_F64 ? AB_PAIR_F64 : AB_PAIR_SAME;
 }
 
 /* What two sides that need not agree bit for bit have in common and both keep the values of. */
@@ -128,13 +110,14 @@ static void enter(struct ab_judgement *j, enum ab_fact fact) {
 static ab_status judge_truth(struct ab_judgement *j, const struct ab_expected *sides) {
   const struct ab_side_result *a = ran(j, AB_SIDE_A), *b = ran(j, AB_SIDE_B), *oracle = ran(j, AB_SIDE_ORACLE),
                               *truth = ran(j, AB_SIDE_TRUTH);
-  bool a64 = j->a->arithmetic == AB_ARITHMETIC_F64, b64 = j->b->arithmetic == AB_ARITHMETIC_F64;
+  enum ab_pair pair = pair_of(j->a);
   struct ab_own_distance *own = &j->own;
   struct ab_expected owed;
+  if (pair == AB_PAIR_F64) oracle = truth;
   AB_TRY(ab_expect_truth(&owed, &j->opened));
-  AB_TRY(judge_pair(j, a, a64 ? truth : oracle, a64 ? AB_PAIR_F64 : AB_PAIR_SAME, sides, NULL));
+  AB_TRY(judge_pair(j, a, oracle, pair, sides, NULL));
   enter(j, AB_FACT_A_ORACLE);
-  AB_TRY(judge_pair(j, b, b64 ? truth : oracle, b64 ? AB_PAIR_F64 : AB_PAIR_SAME, b64 && !a64 ? &owed : sides, NULL));
+  AB_TRY(judge_pair(j, b, oracle, pair, sides, NULL));
   enter(j, AB_FACT_B_ORACLE);
   if (j->a->arithmetic != AB_ARITHMETIC_F32) return AB_OK;
   AB_TRY(own_of(own, j, &j->verdict[1]));
@@ -169,16 +152,13 @@ static ab_status judge_golden(struct ab_judgement *j) {
   struct ab_expected owed;
   bool portable = j->opened.numerics == AB_NUMERICS_PORTABLE;
   const enum ab_side_place places[] = {AB_SIDE_A, AB_SIDE_B};
-  if (!j->golden) return AB_OK;
-  if (j->stale) {
-    if (j->cause == AB_CAUSE_EQUAL) j->cause = AB_CAUSE_GOLDEN_STALE;
-    return AB_OK;
-  }
+  if (!j->golden || j->stale) return AB_OK;
   AB_TRY(ab_expect_golden(&owed, &j->opened, j->golden->selection));
   for (int i = 0; i < 2; i++) {
     struct ab_side_result *run = ran(j, places[i]);
     struct ab_golden_rule rule = {j->golden, portable ? NULL : ab_own_bounds, &j->own};
     struct ab_comparison c = ab_golden_comparison(&rule, run->recording, j->golden_recording, portable, &owed);
+    c.calibrated = j->request.require_calibration;
     AB_TRY(add(j, &c));
     j->golden_differs |= j->verdict[j->verdicts - 1].exit != AB_EXIT_EQUAL;
     c.values = run_values;
@@ -235,8 +215,30 @@ static ab_status note_mode(struct ab_judgement *j) {
                            "MaxText does", meant ? " and is judged by the bundle's *_sequential numbers" : "");
 }
 
-/* Counters, from the config alone, and between the engines. */
-static void judge_counts(struct ab_judgement *j) {
+/* A command's order of work is its own. */
+static void judge_recomputed(struct ab_judgement *j, enum ab_side_place place, enum ab_fact fact) {
+  const struct ab_recording *recording = j->side[place].recording;
+  const struct ab_recorded *first;
+  char text[AB_IDENTITY_TEXT], sentence[AB_IDENTITY_TEXT + 160];
+  if (j->side[place].given.outside) return;
+  size_t faults = ab_recording_recompute_faults(recording, &first);
+  if (!faults) {
+    ab_fact_set(j->facts, fact, true, "as forward");
+    return;
+  }
+  ab_identity_print(text, &first->observation.id);
+  snprintf(sentence, sizeof sentence, "%s recomputed %zu tensors to other bits than forward, first %s", recording->name,
+           faults, text);
+  ab_judgement_trouble(j, AB_EXIT_DIFFERENT, sentence);
+  ab_fact_set(j->facts, fact, false, sentence);
+}
+
+static void judge_sown(struct ab_judgement *j, enum ab_side_place place, const struct ab_route *route) {
+  const struct ab_side_result *side = &j->side[place];
+  if (!side->given.outside) check(j, ab_check_sown(side->recording, &j->opened, route->family));
+}
+
+void ab_judge_counts(struct ab_judgement *j) {
   const struct ab_recording *a = j->side[AB_SIDE_A].recording, *b = j->side[AB_SIDE_B].recording;
   bool a_oracle = j->a->family == AB_FAMILY_SEQUENTIAL, b_oracle = j->b->family == AB_FAMILY_SEQUENTIAL;
   if (!a_oracle) check(j, ab_check_executions(a, &j->opened));
@@ -246,25 +248,13 @@ static void judge_counts(struct ab_judgement *j) {
   if (!a_oracle) check(j, ab_check_remat(a, &j->opened, j->a));
   if (!b_oracle) check(j, ab_check_remat(b, &j->opened, j->b));
   if (j->a->arithmetic != AB_ARITHMETIC_EXACT) {
-    check(j, ab_check_sown(a, &j->opened, j->a->family));
-    check(j, ab_check_sown(b, &j->opened, j->b->family));
+    judge_sown(j, AB_SIDE_A, j->a);
+    judge_sown(j, AB_SIDE_B, j->b);
   }
   bool fetches_too = j->a->family == j->b->family || !j->opened.config->pipeline_fsdp_ag_per_repeat;
   if (!a_oracle && !b_oracle) check(j, ab_check_same_counters(a, b, fetches_too, !ab_remat_differs(j->opened.config)));
-  const struct ab_recorded *first;
-  const struct ab_recording *both[] = {a, b};
-  for (int i = 0; i < 2; i++) {
-    size_t faults = ab_recording_recompute_faults(both[i], &first);
-    enum ab_fact fact = i ? AB_FACT_B_RECOMPUTE : AB_FACT_A_RECOMPUTE;
-    if (!faults) ab_fact_set(j->facts, fact, true, "as forward");
-    if (!faults) continue;
-    char text[AB_IDENTITY_TEXT], sentence[AB_IDENTITY_TEXT + 160];
-    ab_identity_print(text, &first->observation.id);
-    snprintf(sentence, sizeof sentence, "%s recomputed %zu tensors to other bits than forward, first %s", both[i]->name,
-             faults, text);
-    ab_judgement_trouble(j, AB_EXIT_DIFFERENT, sentence);
-    ab_fact_set(j->facts, fact, false, sentence);
-  }
+  judge_recomputed(j, AB_SIDE_A, AB_FACT_A_RECOMPUTE);
+  judge_recomputed(j, AB_SIDE_B, AB_FACT_B_RECOMPUTE);
 }
 
 /* B22: bubbles begin with zeros, and what they give has zero cotangents, which times infinity is no number. */
@@ -295,10 +285,7 @@ ab_status ab_judge_all(struct ab_judgement *j) {
   if (ab_has_command(j)) return ab_judge_outside(j);
   AB_TRY(ab_expect_sides(&sides, &j->opened));
   if (j->a->arithmetic == AB_ARITHMETIC_EXACT) ab_expect_exact(&sides, &j->opened);
-  enum ab_pair pair = pair_of(j->a, j->b);
-  struct ab_expected owed;
-  AB_TRY(ab_expect_truth(&owed, &j->opened));
-  AB_TRY(judge_pair(j, &j->side[AB_SIDE_A], &j->side[AB_SIDE_B], pair, pair == AB_PAIR_MIXED ? &owed : &sides, NULL));
+  AB_TRY(judge_pair(j, &j->side[AB_SIDE_A], &j->side[AB_SIDE_B], pair_of(j->a), &sides, NULL));
   enter(j, AB_FACT_AB);
   AB_TRY(judge_truth(j, &sides));
   AB_TRY(ab_judge_terms(j));
@@ -307,8 +294,9 @@ ab_status ab_judge_all(struct ab_judgement *j) {
   AB_TRY(note_mode(j));
   AB_TRY(judge_reference(j));
   AB_TRY(judge_golden(j));
-  judge_counts(j);
+  ab_judge_counts(j);
   j->cause = ab_cause_of(j->facts);
+  if (j->stale && j->cause == AB_CAUSE_EQUAL) j->cause = AB_CAUSE_GOLDEN_STALE;
   AB_TRY(note_limits(j));
   return ab_judge_teeth(j);
 }

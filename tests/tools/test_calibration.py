@@ -38,6 +38,8 @@ def what_was_measured_judges_and_can_be_required():
     check(all(b['bound'] >= 2 * b['largest'] > -1 for b in record['bounds']), str(record['bounds']))
     r = expect(EQUAL, target, '--require-calibration', '--json', '-')
     check(rules(json.loads(r.out)) == {'calibrated for this config'}, str(rules(json.loads(r.out))))
+    expect(EQUAL, 'list', target, tool='ab_golden', says=['; calibrated; '])
+    expect(EQUAL, 'list', copy(), tool='ab_golden', says=['; not calibrated; '])
 
 
 @case
@@ -54,6 +56,14 @@ def without_calibration_the_requirement_is_not_met():
     check(report['cause'] == 'uncalibrated', report['cause'])
     check(any('uncalibrated' in rule for rule in rules(report)), str(rules(report)))
     expect(INCOMPARABLE, copy(), '--require-calibration')
+
+
+@case
+def the_requirement_holds_for_goldens_too():
+    target = ROOT / 'golden' / 'unpipelined'
+    expect(EQUAL, target, '--numerics', 'fast', '--no-pending', says=['linen against golden: within bounds'])
+    expect(INCOMPARABLE, target, '--numerics', 'fast', '--no-pending', '--require-calibration',
+           says=['cause: uncalibrated'])
 
 
 @case

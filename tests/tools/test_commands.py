@@ -34,6 +34,12 @@ def recorded_results_as_a_side():
 
 
 @case
+def a_bound_that_nobody_measured_is_not_calibrated():
+    expect(INCOMPARABLE, REFERENCE / 'p04_llama2', '--b-cmd', copying(REFERENCE / 'p04_llama2'),
+           '--require-calibration', says=['cause: uncalibrated'])
+
+
+@case
 def a_case_without_a_bundle():
     made = folder() / 'made'
     expect(EQUAL, SMALL, '--dump', made)

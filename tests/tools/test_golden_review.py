@@ -91,7 +91,7 @@ def a_red_comparison_leaves_a_pending_golden_and_the_golden_as_it_was():
 def a_stale_golden_leaves_one_too():
     target = good()
     set_key(target, 'learning_rate', 0.001)
-    expect(GOLDEN, target, says=['is stale', PENDING])
+    expect(GOLDEN, target, says=['is stale', 'cause: golden stale', PENDING])
     tool(EQUAL, 'review', target, says=["first 'learning_rate'", 'first changed step'])
     tool(EQUAL, 'accept', target, '--reason', 'another learning rate')
     tool(EQUAL, 'check', target)
