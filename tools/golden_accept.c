@@ -78,13 +78,12 @@ static int run(struct acceptance *a, const char *path, const char *reason, long 
 
 static int accept_locked(const struct ab_golden_case *c, const char *path, const char *reason, long timeout) {
   struct acceptance a = {.c = c, .own = strcmp(path, c->pending) == 0};
-  int code = AB_EXIT_USAGE;
   if (!ab_file_exists(path)) {
     char sentence[512];
     snprintf(sentence, sizeof sentence, "there is no '%.400s': nothing to accept", path);
     return ab_golden_complain(sentence);
   }
-  code = read_both(&a, path) == AB_OK ? run(&a, path, reason, timeout) : ab_golden_refuse(AB_EXIT_GOLDEN);
+  int code = read_both(&a, path) == AB_OK ? run(&a, path, reason, timeout) : ab_golden_refuse(AB_EXIT_GOLDEN);
   ab_pending_free(&a.pending);
   ab_golden_free(a.old);
   ab_golden_free(a.fresh);

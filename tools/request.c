@@ -290,6 +290,7 @@ static ab_status put_command(char **out, const struct ab_request *r) {
     if (r->intended_oracle) used = ab_shell_word(line, used, "--intended-oracle");
     if (r->check_slope) used = ab_shell_word(line, used, "--check-slope");
     if (r->require_calibration) used = ab_shell_word(line, used, "--require-calibration");
+    if (r->teeth) used = ab_shell_word(line, ab_shell_word(line, used, "--teeth"), r->teeth);
     *out = line;
   }
   ab_mem_free(argv);

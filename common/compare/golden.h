@@ -102,7 +102,7 @@ ab_status ab_selection_find(enum ab_selection *out, const char *name);
 
 /* The canonical text, owned by the caller. */
 ab_status ab_golden_text(char **out, const struct ab_golden *golden);
-/* Atomic. For `ab_golden record` and `accept` alone. */
+/* Atomic. For `ab_golden` alone. */
 ab_status ab_golden_write(const struct ab_golden *golden, const char *path);
 /* `what` names the file in sentences. */
 ab_status ab_golden_parse(struct ab_golden **out, const char *text, size_t size, const char *what);

@@ -111,7 +111,8 @@ def inputs_that_are_the_same_everywhere_are_named():
 
 @case
 def in_full_each_input_is_changed():
-    expect(EQUAL, SMALL, '--teeth', 'full', says=['\nunobserved: targets_position (changed in every row'])
+    expect(EQUAL, SMALL, '--teeth', 'full',
+           says=['\nunobserved: targets_position (changed in every row', ' --teeth full\nexit: 0'])
     found = report_of(REFERENCE / 'e01_simple', '--teeth', 'full')['unobserved']
     check(found['perturbed'] and [u['input'] for u in found['list']] == ['positions', 'segment_ids'], str(found))
     expect(EQUAL, REFERENCE / 'p04_llama2', '--teeth', 'full', says=['\nunobserved: no input\n'])
