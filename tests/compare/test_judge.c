@@ -204,6 +204,28 @@ START_TEST(no_bound_is_above_the_ceiling) {
 }
 END_TEST
 
+static ab_status nowhere(void *ctx, const struct ab_observation *a, const struct ab_observation *b,
+                         struct ab_difference *out) {
+  (void)ctx, (void)out;
+  return AB_FAIL(AB_ENOTFOUND, "%s and %s were not walked over", a->id.tensor, b->id.tensor);
+}
+
+START_TEST(what_was_not_walked_over_is_not_equal) {
+  struct side a = side_values("a"), b = side_values("b");
+  struct both both;
+  struct ab_verdict v;
+  side_run(&a, false, false);
+  side_run(&b, false, false);
+  struct ab_comparison comparison = comparison_of(&both, &a, &b);
+  comparison.apart = nowhere;
+  ck_ok(ab_verdict(&v, &comparison));
+  ck_assert_int_eq(v.exit, AB_EXIT_DIFFERENT);
+  ab_verdict_free(&v);
+  side_free(&a);
+  side_free(&b);
+}
+END_TEST
+
 START_TEST(a_code_that_is_none_has_no_reason) {
   ck_assert_str_eq(ab_exit_reason(AB_EXIT_SELFTEST), "self-test failed");
   ck_assert_str_eq(ab_exit_reason((enum ab_exit)7), "unknown exit code");
@@ -222,6 +244,7 @@ int main(void) {
   tcase_add_loop_test(tests, values_of_one_side_are_no_values, 0, 2);
   tcase_add_test(tests, metrics_are_judged_in_their_own_tier);
   tcase_add_test(tests, no_bound_is_above_the_ceiling);
+  tcase_add_test(tests, what_was_not_walked_over_is_not_equal);
   tcase_add_test(tests, a_code_that_is_none_has_no_reason);
   suite_add_tcase(suite, tests);
   return ab_run_suite(suite);
