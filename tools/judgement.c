@@ -77,8 +77,10 @@ static ab_status check_command(const struct ab_judgement *j, const struct side_c
   if (other)
     return AB_FAIL(AB_ECONFIG, "%s and %s were both given; expected one program for side %s", c->cmd_option, other,
                    c->side);
-  if (j->request.dump || j->request.golden || j->request.intended_oracle)
-    return AB_FAIL(AB_ECONFIG, "%s does not go with --dump, --golden or --intended-oracle", c->cmd_option);
+  const struct ab_request *r = &j->request;
+  if (r->dump || r->golden || r->intended_oracle || r->teeth || r->check_slope || r->save_artifact)
+    return AB_FAIL(AB_ECONFIG, "%s does not go with --dump, --golden, --intended-oracle, --teeth, --check-slope or "
+                   "--save-artifact", c->cmd_option);
   return AB_OK;
 }
 

@@ -127,7 +127,8 @@ def a_stream_with_its_values():
 def what_does_not_go_together():
     for more in (['--b', 'nnx'], ['--b-bin', TOOL], ['--b-rev', 'HEAD']):
         refuse(SMALL, '--b-cmd', 'true', *more, says=['one program for side b'])
-    refuse(SMALL, '--b-cmd', 'true', '--dump', folder() / 'x', says=['does not go with --dump'])
+    for more in (['--dump', folder() / 'x'], ['--teeth', 'full'], ['--check-slope'], ['--save-artifact', folder() / 'x']):
+        refuse(SMALL, '--b-cmd', 'true', *more, says=['does not go with --dump', more[0]])
     refuse(SMALL, '--b-cmd', 'true', '--a', 'linen64', says=['different arithmetic'])
     refuse('--suite', ROOT / 'golden/maxtext_pipeline.yml', '--b-cmd', 'true', says=['--a-cmd or --b-cmd'])
 
