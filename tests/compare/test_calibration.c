@@ -147,15 +147,18 @@ START_TEST(a_calibrated_bound_judges_float32_against_float64_only) {
   ck_assert_double_eq(v.worst.bound.limit, 4e-6);
   ck_assert(!v.uncalibrated);
   ck_assert_int_eq(v.exit, AB_EXIT_EQUAL);
+  ab_verdict_free(&v);
   comparison.calibration = NULL;
   ck_ok(ab_verdict(&v, &comparison));
   ck_assert(v.uncalibrated);
   ck_assert_int_eq(v.exit, AB_EXIT_INCOMPARABLE);
+  ab_verdict_free(&v);
   comparison.pair = AB_PAIR_SAME;
   comparison.calibration = c;
   ck_ok(ab_verdict(&v, &comparison));
   ck_assert_int_eq(v.worst.bound.rule, AB_RULE_BITWISE);
   ck_assert_int_eq(v.exit, AB_EXIT_DIFFERENT);
+  ab_verdict_free(&v);
   side_free(&a);
   side_free(&b);
   ab_calibration_free(c);

@@ -234,6 +234,7 @@ START_TEST(uncalibrated_is_refused_where_calibration_is_required) {
   c.pair = AB_PAIR_MIXED;
   ck_ok(ab_verdict(&v, &c));
   ck_assert_int_eq(v.exit, AB_EXIT_EQUAL);
+  ab_verdict_free(&v);
   c.calibrated = true;
   ck_ok(ab_verdict(&v, &c));
   ck_assert_int_eq(v.exit, AB_EXIT_INCOMPARABLE);
@@ -348,6 +349,7 @@ START_TEST(bits_that_agree_need_no_calibration) {
   side_run(&f.b, false, false);
   struct ab_comparison c = comparison_of(&f.both, &f.a, &f.b);
   c.pair = AB_PAIR_MIXED;
+  ab_verdict_free(&v);
   c.calibrated = true;
   ck_ok(ab_verdict(&v, &c));
   ck_assert(!v.uncalibrated);
