@@ -349,7 +349,6 @@ START_TEST(bits_that_agree_need_no_calibration) {
   side_run(&f.b, false, false);
   struct ab_comparison c = comparison_of(&f.both, &f.a, &f.b);
   c.pair = AB_PAIR_MIXED;
-  ab_verdict_free(&v);
   c.calibrated = true;
   ck_ok(ab_verdict(&v, &c));
   ck_assert(!v.uncalibrated);
