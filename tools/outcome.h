@@ -18,8 +18,8 @@ void ab_outcome_free(struct ab_outcome *outcome);
 
 /* One line on stderr, "tool: sentence", escaped. AB_EXIT_USAGE. */
 int ab_complain(const char *tool, const char *sentence);
-/* Prints the ten lines (stdout, unless a report goes there) and writes the reports that were asked for; the exit code:
- * 2 when an output could not be written. */
+/* Prints the report for people (stdout, unless a report goes there) and writes the reports that were asked for; the
+ * exit code: 2 when an output could not be written. */
 int ab_outcome_print(const struct ab_judgement *j, const char *tool);
 /* A run that could not be opened: the status's sentence on stderr and in the reports that were asked for, so that no
  * older one is taken for this run's. AB_EXIT_USAGE. */

@@ -1,4 +1,4 @@
-/* Reports: ten lines for people, `abpipe-report/1` (docs/report.schema.json) for machines. */
+/* Reports: about a dozen lines for people, `abpipe-report/1` (docs/report.schema.json) for machines. */
 #pragma once
 
 #include "cause.h"
