@@ -4,6 +4,7 @@
 
 #include "cell.h"
 #include "file.h"
+#include "kernels.h"
 #include "outcome.h"
 #include "process.h"
 #include "side_mode.h"
@@ -77,7 +78,7 @@ static int act(const struct ab_request *request) {
 
 int main(int argc, char **argv) {
   struct ab_request request;
-  if (ab_process_claim_standard_fds() != AB_OK) return AB_EXIT_USAGE;
+  if (ab_process_claim_standard_fds() != AB_OK || ab_float_environment() != AB_OK) return AB_EXIT_USAGE;
   signal(SIGPIPE, SIG_IGN);
   signal(SIGXFSZ, SIG_IGN);
   if (ab_request_parse(&request, argc, argv) != AB_OK) return fail();

@@ -5,6 +5,7 @@
 #include "diff_source.h"
 #include "diff_walk.h"
 #include "file.h"
+#include "kernels.h"
 #include "mem.h"
 #include "number.h"
 #include "options.h"
@@ -220,7 +221,7 @@ static int run(struct diff *d, int argc, char **argv) {
 
 int main(int argc, char **argv) {
   static struct diff d;
-  if (ab_process_claim_standard_fds() != AB_OK) return AB_EXIT_USAGE;
+  if (ab_process_claim_standard_fds() != AB_OK || ab_float_environment() != AB_OK) return AB_EXIT_USAGE;
   signal(SIGPIPE, SIG_IGN);
   signal(SIGXFSZ, SIG_IGN);
   int code = run(&d, argc, argv);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "golden_command.h"
+#include "kernels.h"
 #include "process.h"
 #include "side_mode.h"
 #include "version.h"
@@ -63,7 +64,7 @@ static int act(int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
-  if (ab_process_claim_standard_fds() != AB_OK) return AB_EXIT_USAGE;
+  if (ab_process_claim_standard_fds() != AB_OK || ab_float_environment() != AB_OK) return AB_EXIT_USAGE;
   signal(SIGPIPE, SIG_IGN);
   signal(SIGXFSZ, SIG_IGN);
   int code = act(argc, argv);

@@ -12,6 +12,7 @@
 #include "bench_step.h"
 #include "file.h"
 #include "json.h"
+#include "kernels.h"
 #include "outcome.h"
 #include "mem.h"
 #include "options.h"
@@ -271,7 +272,7 @@ static int side(int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
-  if (ab_process_claim_standard_fds() != AB_OK) return AB_EXIT_USAGE;
+  if (ab_process_claim_standard_fds() != AB_OK || ab_float_environment() != AB_OK) return AB_EXIT_USAGE;
   signal(SIGPIPE, SIG_IGN);
   int code = argc > 1 && strcmp(argv[1], "--" AB_SIDE_ROUTE) == 0 ? side(argc, argv) : act(argc, argv);
   if (fflush(stdout) == 0) return code;

@@ -56,7 +56,7 @@ static ab_status run_steps(struct capture *out, const struct ab_run *run) {
   struct ab_run_plan plan;
   AB_TRY(ab_run_plan(&plan, run));
   AB_TRY(ab_run_check_memory(&plan));
-  AB_TRY(ab_float_environment());
+  AB_TRY(ab_float_environment_workers());
   AB_TRY(ab_kernels_self_test(run->kernels));
   double begin = bench_clock(CLOCK_MONOTONIC), used = bench_clock(CLOCK_PROCESS_CPUTIME_ID);
   AB_TRY(ab_run_steps(run, &plan));

@@ -83,7 +83,7 @@ static ab_status run(struct measured *m, const struct bench_case *c, const struc
   run.kernels = ab_route_kernels(run.route, AB_NUMERICS_FAST);
   AB_TRY(ab_run_plan(&plan, &run));
   AB_TRY(ab_run_check_memory(&plan));
-  AB_TRY(ab_float_environment());
+  AB_TRY(ab_float_environment_workers());
   AB_TRY(ab_kernels_self_test(run.kernels));
   AB_TRY(ab_run_steps(&run, &plan));
   return AB_OK;

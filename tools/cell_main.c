@@ -35,7 +35,7 @@ int ab_cell_main(const struct ab_request *request) {
   enum ab_exit exit;
   ab_status status = ab_process_die_with_parent();
   if (status == AB_OK) status = ab_artifact_read(&artifact, request->side_cell);
-  if (status == AB_OK) status = ab_float_environment();
+  if (status == AB_OK) status = ab_float_environment_workers();
   if (status == AB_OK) status = ab_cell_judge(&replayed, &exit, &artifact);
   if (status == AB_OK) status = print_answer(&replayed, exit);
   ab_artifact_free(&artifact);

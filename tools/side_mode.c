@@ -173,10 +173,10 @@ static ab_status work(struct side *side) {
   AB_TRY(planned);
   AB_TRY(ab_stream_plan(side->writer, ab_run_plan_bytes(&plan)));
   AB_TRY(ab_run_check_memory(&plan));
-  AB_TRY(ab_float_environment());
+  AB_TRY(ab_float_environment_workers());
   AB_TRY(ab_kernels_self_test(kernels));
   AB_TRY(ab_run_steps(&run, &plan));
-  AB_TRY(ab_float_environment());
+  AB_TRY(ab_float_environment_kept());
   AB_TRY(ab_stream_end(side->writer));
   return AB_OK;
 }

@@ -54,5 +54,6 @@ ab_status ab_process_check(const struct ab_process_result *result, const char *n
 
 /* In a child, first thing in main: it dies when its parent does, also when that has happened already (AB_ECOMM). */
 ab_status ab_process_die_with_parent(void);
-/* In every main: opens /dev/null on closed descriptors 0 to 2, so that no file of ours is taken for standard output. */
+/* In every main: opens /dev/null on closed descriptors 0 to 2, so that no file of ours is taken for standard output;
+ * on 1 for reading only, so that a report that goes nowhere is a failed write. */
 ab_status ab_process_claim_standard_fds(void);

@@ -190,8 +190,8 @@ ab_status ab_process_die_with_parent(void) {
 ab_status ab_process_claim_standard_fds(void) {
   for (int fd = 0; fd <= 2; fd++) {
     if (fcntl(fd, F_GETFD) >= 0) continue;
-    /* The lowest free descriptor is fd itself. */
-    if (open("/dev/null", fd ? O_WRONLY : O_RDONLY) != fd)
+    /* The lowest free descriptor is fd itself. What is written to a closed standard output must fail, not vanish. */
+    if (open("/dev/null", fd == 2 ? O_WRONLY : O_RDONLY) != fd)
       return AB_FAIL(AB_EIO, "descriptor %d is closed and /dev/null cannot be put there", fd);
   }
   return AB_OK;

@@ -77,13 +77,53 @@ static bool subnormals_live(void) {
   return product * two == smallest;
 }
 
-ab_status ab_float_environment(void) {
-  mode_clear();
-  fesetround(FE_TONEAREST);
-  if (mode_word() != 0 || !subnormals_live())
-    return AB_FAIL(AB_EMISMATCH, "floating point mode word has %#" PRIx64 " set, expected flush-to-zero and "
-                   "denormals-are-zero off", mode_word());
-  if (fegetround() != FE_TONEAREST)
-    return AB_FAIL(AB_EMISMATCH, "rounding mode is %d, expected to nearest (%d)", fegetround(), FE_TONEAREST);
-  return AB_OK;
+/* What is wrong with the mode of one thread. */
+struct float_mode {
+  uint64_t word;
+  int rounding;
+  bool flushes;
+};
+
+static struct float_mode float_mode_read(void) {
+  return (struct float_mode){mode_word(), fegetround(), !subnormals_live()};
 }
+
+static bool float_mode_right(const struct float_mode *mode) {
+  return mode->word == 0 && !mode->flushes && mode->rounding == FE_TONEAREST;
+}
+
+static void float_mode_set(void) {
+  fesetenv(FE_DFL_ENV);
+  mode_clear();
+}
+
+static ab_status float_mode_check(const struct float_mode *mode) {
+  if (float_mode_right(mode)) return AB_OK;
+  if (mode->word != 0 || mode->flushes)
+    return AB_FAIL(AB_EMISMATCH, "floating point mode word has %#" PRIx64 " set, expected flush-to-zero and "
+                   "denormals-are-zero off", mode->word);
+  return AB_FAIL(AB_EMISMATCH, "rounding mode is %d, expected to nearest (%d)", mode->rounding, FE_TONEAREST);
+}
+
+ab_status ab_float_environment(void) {
+  float_mode_set();
+  struct float_mode mode = float_mode_read();
+  return float_mode_check(&mode);
+}
+
+/* Of the workers one whose mode is wrong, if any is. */
+static ab_status workers(bool set) {
+  struct float_mode worst = {.rounding = FE_TONEAREST};
+#pragma omp parallel
+  {
+    if (set) float_mode_set();
+    struct float_mode mode = float_mode_read();
+#pragma omp critical(ab_float_mode)
+    if (!float_mode_right(&mode)) worst = mode;
+  }
+  return float_mode_check(&worst);
+}
+
+ab_status ab_float_environment_workers(void) { return workers(true); }
+
+ab_status ab_float_environment_kept(void) { return workers(false); }

@@ -177,5 +177,10 @@ enum { AB_BLAS_CORES_MAX = 8 };
 size_t ab_blas_cores(const char *out[AB_BLAS_CORES_MAX]);
 /* What OpenBLAS runs: core name and configuration. Borrowed. */
 const char *ab_blas_core_running(void);
-/* Sets FTZ and DAZ off and round-to-nearest on this thread, and reads them back: AB_EMISMATCH if that failed. */
+/* Sets the default floating point mode on this thread (FTZ and DAZ off, to nearest, nothing trapped), and reads it
+ * back: AB_EMISMATCH if that failed. In every main, before a decimal number is read. */
 ab_status ab_float_environment(void);
+/* The same on every worker; they keep it. Once in every process that computes. */
+ab_status ab_float_environment_workers(void);
+/* Reads the mode of every worker and changes nothing: AB_EMISMATCH names what something set in mid-run. */
+ab_status ab_float_environment_kept(void);

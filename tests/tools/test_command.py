@@ -258,6 +258,14 @@ def a_closed_stdout_is_an_error_and_no_signal():
 
 
 @case
+def no_stdout_at_all_is_an_error():
+    for arguments in [SMALL, '--steps', '1'], ['--version']:
+        done = subprocess.run(['/bin/sh', '-c', 'exec "$0" "$@" >&-', BUILD / 'tools/ab_compare', *arguments], cwd=ROOT,
+                              stderr=subprocess.PIPE, check=False)
+        check(done.returncode == USAGE and done.stderr, f'{arguments}: exit {done.returncode}, {done.stderr}')
+
+
+@case
 def the_reader_of_a_pipe_may_stop_after_the_verdict():
     for target, code in ((SMALL, EQUAL), ('nowhere.yml', USAGE)):
         command = f'"{BUILD}/tools/ab_compare" {target} --steps 1 | head -1; exit ${{PIPESTATUS[0]}}'
