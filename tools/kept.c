@@ -53,6 +53,7 @@ static ab_status send_fingerprint(const struct ab_keeper *keeper, const struct a
 static ab_status observe(void *ctx, const struct ab_observation *observation, const void *values) {
   const struct ab_keeper *keeper = ctx;
   AB_TRY(ab_stream_probe.observe(keeper->writer, observation, NULL));
+  if (observation->at.bubble) return AB_OK; /* outside the join: nobody would ask for its values */
   if (values && keeper->fingerprints) AB_TRY(send_fingerprint(keeper, observation, values));
   if (!values || keeper->fd < 0 || !stored(keeper->against, observation)) return AB_OK;
   AB_TRY(ab_file_put(keeper->fd, values, bytes_of(observation), "the values file"));

@@ -223,6 +223,10 @@ def results_that_are_missing_or_malformed():
     bundles(TRAIN, [
         ('no step', numbers('expected.json', lambda e: e.update(steps=[])), GOLDEN, ['expected.json']),
         ('a step without a loss', numbers('expected.json', lambda e: e['steps'][1].pop('loss')), GOLDEN, ['loss']),
+        ('a step too many', numbers('expected.json', lambda e: e['steps'].append(e['steps'][-1])), GOLDEN,
+         ['expected.json', 'steps has', 'the steps of the batch']),
+        ('a step too few', numbers('expected.json', lambda e: e['steps'].pop()), GOLDEN,
+         ['expected.json', 'steps has', 'the steps of the batch']),
     ])
 
 
