@@ -1,13 +1,11 @@
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "cell.h"
 #include "file.h"
-#include "kernels.h"
 #include "outcome.h"
-#include "process.h"
 #include "side_mode.h"
+#include "start.h"
 #include "suite.h"
 #include "upstream.h"
 #include "version.h"
@@ -78,11 +76,13 @@ static int act(const struct ab_request *request) {
 
 int main(int argc, char **argv) {
   struct ab_request request;
-  if (ab_process_claim_standard_fds() != AB_OK || ab_float_environment() != AB_OK) return AB_EXIT_USAGE;
-  signal(SIGPIPE, SIG_IGN);
-  signal(SIGXFSZ, SIG_IGN);
-  if (ab_request_parse(&request, argc, argv) != AB_OK) return fail();
-  int code = act(&request);
-  ab_request_free(&request);
-  return fflush(stdout) == 0 ? code : ab_complain("ab_compare", "cannot write standard output");
+  int code = ab_start("ab_compare", argc, argv);
+  if (code) return code;
+  if (ab_request_parse(&request, argc, argv) == AB_OK) {
+    code = act(&request);
+    ab_request_free(&request);
+  } else {
+    code = fail();
+  }
+  return ab_finish("ab_compare", code);
 }

@@ -1,16 +1,14 @@
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "diff_source.h"
 #include "diff_walk.h"
 #include "file.h"
-#include "kernels.h"
 #include "mem.h"
 #include "number.h"
 #include "options.h"
 #include "outcome.h"
-#include "process.h"
+#include "start.h"
 #include "version.h"
 
 enum { NOTES = 4, NOTE = 512, COMMAND = 8192 };
@@ -221,14 +219,13 @@ static int run(struct diff *d, int argc, char **argv) {
 
 int main(int argc, char **argv) {
   static struct diff d;
-  if (ab_process_claim_standard_fds() != AB_OK || ab_float_environment() != AB_OK) return AB_EXIT_USAGE;
-  signal(SIGPIPE, SIG_IGN);
-  signal(SIGXFSZ, SIG_IGN);
-  int code = run(&d, argc, argv);
+  int code = ab_start("ab_diff", argc, argv);
+  if (code) return code;
+  code = run(&d, argc, argv);
   if (d.judged) ab_verdict_free(&d.verdict);
   ab_diff_walk_free(d.walk);
   ab_diff_source_close(d.source[0]);
   ab_diff_source_close(d.source[1]);
   ab_name_map_close(d.map);
-  return fflush(stdout) == 0 ? code : ab_complain("ab_diff", "cannot write standard output");
+  return ab_finish("ab_diff", code);
 }

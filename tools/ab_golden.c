@@ -1,11 +1,9 @@
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "golden_command.h"
-#include "kernels.h"
-#include "process.h"
 #include "side_mode.h"
+#include "start.h"
 #include "version.h"
 
 static const struct ab_golden_command commands[] = {
@@ -64,9 +62,6 @@ static int act(int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
-  if (ab_process_claim_standard_fds() != AB_OK || ab_float_environment() != AB_OK) return AB_EXIT_USAGE;
-  signal(SIGPIPE, SIG_IGN);
-  signal(SIGXFSZ, SIG_IGN);
-  int code = act(argc, argv);
-  return fflush(stdout) == 0 ? code : ab_golden_complain("cannot write standard output");
+  int code = ab_start("ab_golden", argc, argv);
+  return code ? code : ab_finish("ab_golden", act(argc, argv));
 }

@@ -1,7 +1,6 @@
 #include "side_mode.h"
 
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -203,8 +202,6 @@ static ab_status begin(struct side *side, const struct ab_request *request) {
   side->request = request;
   side->keeper.fd = -1;
   AB_TRY(ab_process_die_with_parent());
-  signal(SIGPIPE, SIG_IGN);
-  signal(SIGXFSZ, SIG_IGN);
   AB_TRY(ab_route_find(&side->route, request->side));
   ab_version_side_header(header, sizeof header, side->route->name, kernels_name(side));
   AB_TRY(ab_stream_writer_new(&side->writer, AB_SIDE_FD, header));

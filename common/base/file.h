@@ -56,6 +56,10 @@ bool ab_folder_exists(const char *path);
 ab_status ab_path_join(char **out, const char *folder, const char *name);
 /* Anything of that name, of whatever kind. */
 bool ab_file_exists(const char *path);
+/* The same where a wrong "no" would leave something out: *out is false only when it is not there (for a folder also:
+ * something else is); AB_EIO when that cannot be seen. */
+ab_status ab_file_find(bool *out, const char *path);
+ab_status ab_folder_find(bool *out, const char *path);
 
 /* Sorted by bytes; "." and ".." and temporary names are left out. AB_EFORMAT beyond `limit` names. */
 struct ab_names {
@@ -65,7 +69,8 @@ struct ab_names {
 ab_status ab_folder_list(struct ab_names *out, const char *path, size_t limit);
 void ab_names_free(struct ab_names *names);
 
-/* A fresh folder of our own below `parent` (NULL: $TMPDIR, else /tmp), mode 0700; *out is its path (ab_mem_free). */
+/* A fresh folder of our own below `parent` (NULL: $TMPDIR, else /tmp), mode 0700; *out is its path (ab_mem_free). It
+ * is locked while we live: scratch folders and temporary files that dead processes of ours left there are removed first. */
 ab_status ab_scratch_new(char **out, const char *parent);
 /* Removes it with all it holds; refuses a path whose last component is not a temporary name. Follows no link. */
 ab_status ab_scratch_remove(const char *path);
@@ -73,7 +78,7 @@ ab_status ab_scratch_remove(const char *path);
 ab_status ab_scratch_beside(char **out, const char *path);
 /* Gives a scratch folder its name for good: rename(2), which replaces an empty folder and refuses any other. */
 ab_status ab_scratch_place(const char *scratch, const char *path);
-/* Removes temporary files in `path` whose writers have died. */
+/* Removes temporary files and scratch folders in `path` whose owners have died. Writers do it where they write. */
 ab_status ab_folder_sweep(const char *path);
 
 /* Waits until nobody else holds the folder. The lock is flock(2) on the folder itself: nothing is left behind when its

@@ -21,3 +21,12 @@ int ab_open_beneath(int folder, const char *name, int flags, mode_t mode, bool w
 ab_status ab_check_beneath(const char *folder, const char *name);
 /* Opens a folder for *at calls; *out is a descriptor. */
 ab_status ab_folder_open(int *out, const char *path);
+/* "dir" of "dir/name", "." of "name"; owned by the caller. */
+ab_status ab_parent_of(char **out, const char *path);
+/* fsync of the folder that holds `path`; a file system that cannot do it is fine. */
+ab_status ab_sync_parent(const char *path);
+/* ab_folder_sweep of an open folder; what cannot be swept is left. */
+void ab_folder_sweep_at(int folder);
+/* For a signal handler, safe there: removes every temporary file and scratch folder of this process. */
+void ab_writers_drop(void);
+void ab_scratches_drop(void);

@@ -11,7 +11,7 @@
 #include "file_internal.h"
 #include "mem.h"
 
-enum { TEMPORARY_LENGTH = 64, ATTEMPTS = 100 };
+enum { TEMPORARY_LENGTH = 64, ATTEMPTS = 100, WRITERS = 8 };
 
 struct ab_writer {
   int fd, folder;                   /* folder is -1 when the target is written directly */
@@ -19,6 +19,22 @@ struct ab_writer {
   const char *leaf;                 /* into path */
   char *path;
 };
+
+/* What a signal handler has to remove; a writer beyond the table is left to the next sweep. */
+static struct ab_writer *volatile writers[WRITERS];
+
+static void swap_writer(const struct ab_writer *from, struct ab_writer *to) {
+  for (int i = 0; i < WRITERS; i++)
+    if (writers[i] == from) {
+      writers[i] = to;
+      return;
+    }
+}
+
+void ab_writers_drop(void) {
+  for (int i = 0; i < WRITERS; i++)
+    if (writers[i] && writers[i]->temporary[0]) unlinkat(writers[i]->folder, writers[i]->temporary, 0);
+}
 
 ab_status ab_file_put(int fd, const void *bytes, size_t count, const char *what) {
   const char *at = bytes;
@@ -54,6 +70,7 @@ static int try_temporary(struct ab_writer *writer) {
 
 static ab_status open_temporary(struct ab_writer *writer) {
   int fd = -1;
+  ab_folder_sweep_at(writer->folder);
   for (int i = 0; i < ATTEMPTS && fd < 0; i++) {
     fd = try_temporary(writer);
     if (fd < 0 && errno != EEXIST && errno != EINTR) break;
@@ -80,6 +97,7 @@ static ab_status new_writer(struct ab_writer **out, const char *path) {
   struct ab_writer *writer;
   AB_TRY(ab_mem_new(&writer, 1, sizeof *writer));
   writer->fd = writer->folder = -1;
+  swap_writer(NULL, writer);
   ab_status status = ab_mem_string(&writer->path, path);
   if (status != AB_OK) ab_writer_free(writer);
   AB_TRY(status);
@@ -211,6 +229,7 @@ ab_status ab_writer_commit(struct ab_writer *writer) {
 
 void ab_writer_free(struct ab_writer *writer) {
   if (!writer) return;
+  swap_writer(writer, NULL);
   if (writer->temporary[0]) unlinkat(writer->folder, writer->temporary, 0);
   if (writer->fd >= 0) close(writer->fd);
   if (writer->folder >= 0) close(writer->folder);

@@ -1,16 +1,12 @@
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "file_internal.h"
 #include "mem.h"
-
-enum { DEEPEST = 16 }; /* of a scratch folder */
 
 bool ab_folder_exists(const char *path) {
   struct stat about;
@@ -20,6 +16,24 @@ bool ab_folder_exists(const char *path) {
 bool ab_file_exists(const char *path) {
   struct stat about;
   return lstat(path, &about) == 0;
+}
+
+static ab_status found(bool *out, int result, const char *path) {
+  if (result != 0 && errno != ENOENT && errno != ENOTDIR) return ab_file_fail("look at", path, errno);
+  *out = result == 0;
+  return AB_OK;
+}
+
+ab_status ab_file_find(bool *out, const char *path) {
+  struct stat about;
+  return found(out, lstat(path, &about), path);
+}
+
+ab_status ab_folder_find(bool *out, const char *path) {
+  struct stat about = {0};
+  AB_TRY(found(out, stat(path, &about), path));
+  *out = *out && S_ISDIR(about.st_mode);
+  return AB_OK;
 }
 
 static ab_status make_one(const char *path) {
@@ -116,81 +130,4 @@ void ab_names_free(struct ab_names *names) {
   for (size_t i = 0; i < names->count; i++) ab_mem_free(names->name[i]);
   ab_mem_free(names->name);
   *names = (struct ab_names){0};
-}
-
-ab_status ab_scratch_new(char **out, const char *parent) {
-  const char *from = getenv("TMPDIR");
-  if (!parent) parent = from && *from ? from : "/tmp";
-  char *path;
-  AB_TRY(ab_path_join(&path, parent, AB_TEMPORARY_PREFIX "XXXXXX"));
-  if (!mkdtemp(path)) {
-    ab_status status = ab_file_fail("make a scratch folder in", parent, errno);
-    ab_mem_free(path);
-    return status;
-  }
-  *out = path;
-  return AB_OK;
-}
-
-static ab_status remove_inside(int folder, const char *path, int depth);
-
-static ab_status remove_name(int folder, const char *name, const char *path, int depth) {
-  if (unlinkat(folder, name, 0) == 0 || errno == ENOENT) return AB_OK;
-  if (errno != EISDIR && errno != EPERM) return ab_file_fail("remove from", path, errno);
-  int inner = openat(folder, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-  if (inner < 0) return ab_file_fail("remove from", path, errno);
-  AB_TRY(remove_inside(inner, path, depth + 1));
-  if (unlinkat(folder, name, AT_REMOVEDIR) != 0) return ab_file_fail("remove from", path, errno);
-  return AB_OK;
-}
-
-/* Takes the descriptor over. */
-static ab_status remove_inside(int folder, const char *path, int depth) {
-  DIR *stream = depth < DEEPEST ? fdopendir(folder) : NULL;
-  if (!stream) {
-    close(folder);
-    return AB_FAIL(AB_EIO, "cannot look into the scratch folder '%s', %d deep", path, depth);
-  }
-  const char *name;
-  ab_status status;
-  do {
-    status = next_name(&name, stream, path);
-    if (status == AB_OK && name) status = remove_name(folder, name, path, depth);
-  } while (status == AB_OK && name);
-  closedir(stream);
-  return status;
-}
-
-ab_status ab_scratch_remove(const char *path) {
-  const char *slash = strrchr(path, '/');
-  if (!is_temporary(slash ? slash + 1 : path))
-    return AB_FAIL(AB_EIO, "'%s' is not a scratch folder: its name does not begin with " AB_TEMPORARY_PREFIX, path);
-  int folder = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-  if (folder < 0) return ab_file_fail("open the folder", path, errno);
-  AB_TRY(remove_inside(folder, path, 0));
-  if (rmdir(path) != 0) return ab_file_fail("remove", path, errno);
-  return AB_OK;
-}
-
-/* A living writer holds a lock on its file. */
-static void sweep_name(int folder, const char *name) {
-  struct stat about;
-  int fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-  if (fd < 0) return;
-  if (fstat(fd, &about) == 0 && S_ISREG(about.st_mode) && flock(fd, LOCK_EX | LOCK_NB) == 0) unlinkat(folder, name, 0);
-  close(fd);
-}
-
-ab_status ab_folder_sweep(const char *path) {
-  DIR *stream;
-  AB_TRY(open_stream(&stream, path));
-  const char *name;
-  ab_status status;
-  do {
-    status = next_name(&name, stream, path);
-    if (status == AB_OK && name && is_temporary(name)) sweep_name(dirfd(stream), name);
-  } while (status == AB_OK && name);
-  closedir(stream);
-  AB_TRY(status);
-  return AB_OK;
 }

@@ -1,7 +1,5 @@
 #include <libgen.h>
-#include <stdio.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "file_internal.h"
@@ -25,7 +23,7 @@ void ab_folder_unlock(int lock) {
   if (lock >= 0) close(lock);
 }
 
-static ab_status parent_of(char **out, const char *path) {
+ab_status ab_parent_of(char **out, const char *path) {
   char *copy;
   AB_TRY(ab_mem_string(&copy, path));
   ab_status status = ab_mem_string(out, dirname(copy));
@@ -33,10 +31,10 @@ static ab_status parent_of(char **out, const char *path) {
   return status;
 }
 
-static ab_status sync_parent(const char *path) {
+ab_status ab_sync_parent(const char *path) {
   char *folder;
   int fd;
-  AB_TRY(parent_of(&folder, path));
+  AB_TRY(ab_parent_of(&folder, path));
   ab_status status = ab_folder_open(&fd, folder);
   ab_mem_free(folder);
   AB_TRY(status);
@@ -49,20 +47,5 @@ static ab_status sync_parent(const char *path) {
 
 ab_status ab_file_remove(const char *path) {
   if (unlink(path) != 0) return ab_file_fail("remove", path, errno);
-  return sync_parent(path);
-}
-
-ab_status ab_scratch_beside(char **out, const char *path) {
-  char *parent;
-  AB_TRY(parent_of(&parent, path));
-  ab_status status = ab_folder_make(parent);
-  if (status == AB_OK) status = ab_scratch_new(out, parent);
-  ab_mem_free(parent);
-  AB_TRY(status);
-  return AB_OK;
-}
-
-ab_status ab_scratch_place(const char *scratch, const char *path) {
-  if (chmod(scratch, 0755) != 0 || rename(scratch, path) != 0) return ab_file_fail("put in place", path, errno);
-  return sync_parent(path);
+  return ab_sync_parent(path);
 }

@@ -81,17 +81,28 @@ static void note_status(struct ab_process_result *result, int status) {
   result->signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
 }
 
+/* What a signal handler has to kill. One run at a time: all are started from the main thread. */
+static struct running *volatile watched;
+static volatile size_t watched_count;
+
+void process_kill_all(void) {
+  for (size_t i = 0; watched && i < watched_count; i++)
+    if (watched[i].pid) kill(-watched[i].pid, SIGKILL);
+  for (size_t i = 0; watched && i < watched_count; i++)
+    if (watched[i].pid) waitpid(watched[i].pid, NULL, 0); /* none writes when its files are removed */
+}
+
 static void finish(struct running *running) {
   struct rusage usage = {0};
   int status = 0;
-  pid_t pid;
-  kill(-running->pid, SIGKILL);
-  do pid = wait4(running->pid, &status, 0, &usage);
+  pid_t ended = running->pid, pid;
+  kill(-ended, SIGKILL);
+  running->pid = 0; /* before its number is free for another */
+  do pid = wait4(ended, &status, 0, &usage);
   while (pid < 0 && errno == EINTR);
   if (pid > 0) note_status(running->result, status);
   running->result->seconds = process_now() - running->started;
   running->result->peak_memory = (uint64_t)usage.ru_maxrss * 1024;
-  running->pid = 0;
   drain_and_close(running, &running->stream);
   drain_and_close(running, &running->tail);
   if (running->pidfd >= 0) close(running->pidfd);
@@ -180,7 +191,10 @@ ab_status ab_process_run_all(struct ab_process_result *out, const struct ab_proc
       out[i] = (struct ab_process_result){.exit_code = -1};
       all[i] = (struct running){.spec = &specs[i], .result = &out[i], .stream = -1, .tail = -1, .pidfd = -1};
     }
+    watched_count = count;
+    watched = all;
     status = run(all, count, fds);
+    watched = NULL;
     ab_mem_free(fds);
   }
   ab_mem_free(all);

@@ -19,3 +19,5 @@ struct running {
 double process_now(void);
 /* Starts the program of running->spec and fills the rest. */
 ab_status process_start(struct running *running);
+/* For a signal handler, safe there: kills every process group of a run that is under way. */
+void process_kill_all(void);

@@ -13,6 +13,7 @@
 #include "mem.h"
 #include "number.h"
 #include "process_internal.h"
+#include "stop.h"
 
 extern char **environ;
 
@@ -149,9 +150,12 @@ static ab_status start_with(struct running *running, const char *const *environm
     close_both(tail);
     return fail(running->spec, "open a pipe to", error);
   }
+  sigset_t before;
+  ab_stop_hold(&before); /* a handler knows of every process that is there */
   int error = spawn(&running->pid, running->spec, environment, stream[1], tail[1]);
+  if (error) running->pid = 0;
+  ab_stop_release(&before);
   if (error) {
-    running->pid = 0;
     close_both(stream);
     close_both(tail);
     return fail(running->spec, "start", error);

@@ -1,0 +1,162 @@
+"""Sweeps: one command again and again, each time with another thing failing, and what must hold after every run.
+
+An act is a command in a folder of its own, which is made anew for every run: `case`, a golden case made of the bundle
+e01_simple, and an empty `out`. Sides are replayed (replayed.c), so that a run takes a few hundredths of a second.
+SOURCE_DATE_EPOCH makes what is written the same in every run that nothing disturbs.
+"""
+import collections
+import concurrent.futures
+import os
+import pathlib
+import queue
+import shutil
+import subprocess
+import sys
+
+from e2e import BUILD, EQUAL, DIFFERENT, REFERENCE, WORK, change_json, check, folder
+
+ALL = '--all' in sys.argv
+WORKERS = 2
+BUNDLE = REFERENCE / 'e01_simple'
+TOOLS = {'compare': BUILD / 'tests/tools/ab_compare_replayed', 'golden': BUILD / 'tests/tools/ab_golden_replayed',
+         'diff': BUILD / 'tools/ab_diff'}
+OWN = '.ab-tmp-'
+LIMIT = 60
+
+Act = collections.namedtuple('Act', 'name tool words template code')
+ACTS = [Act('compare', 'compare', ['case', '--json', 'out/report.json', '--dump', 'out/dump'], 'good', EQUAL),
+        Act('pending', 'compare', ['case', '--require-pending'], 'other', DIFFERENT),
+        Act('record', 'golden', ['record', 'case', '--reason', 'to see it fail'], 'other', EQUAL),
+        Act('check', 'golden', ['check', 'case'], 'good', EQUAL),
+        Act('review', 'golden', ['review', 'case'], 'pending', EQUAL),
+        Act('accept', 'golden', ['accept', 'case', '--reason', 'to see it fail'], 'pending', EQUAL),
+        Act('import', 'golden', ['import', BUNDLE, 'out/made'], 'good', EQUAL),
+        Act('diff', 'diff', [BUNDLE, 'case', '--json', 'out/report.json'], 'good', EQUAL)]
+
+base = dict(os.environ, CI='', OMP_NUM_THREADS='1', SOURCE_DATE_EPOCH='1700000000', AB_REPLAY=str(folder('replay')))
+Ran = collections.namedtuple('Ran', 'code out err files left')
+
+
+def contents(root):
+    """{path: bytes} of every file below it; folders have None."""
+    return {str(p.relative_to(root)): p.read_bytes() if p.is_file() else None for p in sorted(root.rglob('*'))}
+
+
+class Place:
+    """A folder in which acts run, one after another."""
+
+    def __init__(self):
+        self.root = folder('place')
+        self.scratch = folder('scratch')
+
+    def prepare(self, template):
+        shutil.rmtree(self.root, ignore_errors=True)
+        (self.root / 'out').mkdir(parents=True)
+        shutil.copytree(WORK / 'templates' / template, self.root / 'case')
+
+    def start(self, act, environment=None, stdout=subprocess.PIPE, before=None):
+        env = dict(base, TMPDIR=str(self.scratch), **(environment or {}))
+        return subprocess.Popen([str(TOOLS[act.tool]), *map(str, act.words)], cwd=self.root, env=env, stdout=stdout,
+                                stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, preexec_fn=before)
+
+    def collect(self, process):
+        try:
+            out, err = process.communicate(timeout=LIMIT)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+            raise AssertionError(f'no end after {LIMIT} s') from None
+        return Ran(process.returncode, (out or b'').decode(errors='replace'), err.decode(errors='replace'),
+                   contents(self.root), [p.name for p in self.scratch.iterdir()])
+
+    def run(self, act, **options):
+        self.prepare(act.template)
+        return self.collect(self.start(act, **options))
+
+
+def make_templates():
+    def tool(code, name, *words):
+        p = subprocess.run([str(TOOLS[name]), *map(str, words)], cwd=top, env=dict(base, TMPDIR=str(top)),
+                           capture_output=True, text=True, check=False)
+        check(p.returncode == code, f'{name} {words}: exit {p.returncode}: {p.stdout}{p.stderr}')
+        return p.stdout
+    top = WORK / 'templates'
+    top.mkdir()
+    tool(EQUAL, 'golden', 'import', BUNDLE, 'good')
+    shutil.copytree(top / 'good', top / 'other')
+
+    def spoil(golden):
+        leaf = golden['leaves'][0]
+        leaf['digest'] = leaf['digest'][:-1] + ('0' if leaf['digest'][-1] != '0' else '1')
+    change_json(top / 'other/golden.json', spoil)
+    digest = tool(EQUAL, 'golden', 'list', 'other').split('digest: ')[1][:32]
+    change_json(top / 'other/golden.json', lambda golden: golden['changelog'][-1].update(digest=digest))
+    shutil.copytree(top / 'other', top / 'pending')
+    tool(DIFFERENT, 'compare', 'pending')
+    check((top / 'pending/golden.pending.json').exists(), 'there is no pending golden')
+
+
+_undisturbed = {}
+
+
+def undisturbed(act):
+    """What the act gives when nothing fails: the same twice."""
+    if not (WORK / 'templates').exists():
+        make_templates()
+    if act.name not in _undisturbed:
+        place = Place()
+        first, second = place.run(act), place.run(act)
+        check(first == second, f'{act.name}: two runs differ')
+        check(first.code == act.code and not first.left, f'{act.name}: exit {first.code}: {first.out}{first.err}')
+        before = {'out': None, 'case': None, **{f'case/{name}': data for name, data in
+                                               contents(WORK / 'templates' / act.template).items()}}
+        _undisturbed[act.name] = first, before
+    return _undisturbed[act.name]
+
+
+def whole(act, ran):
+    """Every file is the old one or the new one, byte for byte, and nothing else is there but temporary names."""
+    new, before = undisturbed(act)
+    for path, data in ran.files.items():
+        if any(part.startswith(OWN) for part in pathlib.PurePath(path).parts):
+            continue
+        known = [files[path] for files in (before, new.files) if path in files]
+        check(data in known and known, f'{path} is neither the old nor the new one')
+    for path in before:
+        check(path in ran.files or path not in new.files, f'{path} is gone')
+    check('out/dump' not in ran.files or all(p in ran.files for p in new.files if p.startswith('out/dump')),
+          'half a dump')
+    check('out/made' not in ran.files or all(p in ran.files for p in new.files if p.startswith('out/made')),
+          'half an import')
+
+
+def temporaries(ran):
+    return [p for p in ran.files if any(part.startswith(OWN) for part in pathlib.PurePath(p).parts)] + ran.left
+
+
+def same(act, ran):
+    """As if nothing had failed."""
+    new, _ = undisturbed(act)
+    rest = {p: d for p, d in ran.files.items() if OWN not in p}
+    return (ran.code, ran.out, rest) == (new.code, new.out, new.files)
+
+
+def sweep(jobs, judge):
+    """Runs every job (a callable given a Place) on some workers; judge(job, result) raises. The number of runs."""
+    places = queue.Queue()
+    for _ in range(WORKERS):
+        places.put(Place())
+
+    def one(job):
+        place = places.get()
+        try:
+            judge(job, job(place))
+        except AssertionError as error:
+            return f'{job}: {error}'
+        finally:
+            places.put(place)
+        return None
+    with concurrent.futures.ThreadPoolExecutor(WORKERS) as pool:
+        wrong = [w for w in pool.map(one, jobs) if w]
+    check(not wrong, f'{len(wrong)} of {len(jobs)} runs: ' + '\n'.join(wrong[:None if ALL else 30]))
+    return len(jobs)

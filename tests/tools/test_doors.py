@@ -1,0 +1,183 @@
+"""The doors from outside: signals to stop, outputs that take nothing, leftovers of the dead, hostile names."""
+import hashlib
+import os
+import resource
+import shutil
+import signal
+import socket
+import subprocess
+import time
+
+from e2e import BUILD, DIFFERENT, EQUAL, GOLDEN, SMALL, USAGE, Run, case, check, expect, folder, main
+from sweep import ACTS, OWN, TOOLS, Act, Place, base, contents, same, spoken, temporaries, undisturbed, whole
+
+STOPS = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
+MOMENTS = 6
+NAMED = {act.name: act for act in ACTS}
+
+
+def descendants(place):
+    """Processes that work in the place's folders."""
+    found = []
+    for entry in os.scandir('/proc'):
+        try:
+            if entry.name.isdigit() and str(place.scratch).encode() in open(f'{entry.path}/cmdline', 'rb').read():
+                if b'\nState:\tZ' not in open(f'{entry.path}/status', 'rb').read():
+                    found.append(entry.name)
+        except OSError:
+            continue
+    return found
+
+
+@case
+def a_signal_to_stop_leaves_no_process_and_nothing_half_done():
+    runs = 0
+    for act in (NAMED['compare'], NAMED['record'], NAMED['import'], NAMED['accept']):
+        undisturbed(act)
+        place = Place()
+        started = time.monotonic()
+        place.run(act, environment={'AB_REPLAY': ''})
+        whole_run = time.monotonic() - started
+        for i in range(MOMENTS):
+            number = list(STOPS)[i % 3]
+            place.prepare(act.template)
+            process = place.start(act, environment={'AB_REPLAY': ''})
+            time.sleep(0.05 + whole_run * i / MOMENTS)
+            process.send_signal(number)
+            ran = place.collect(process)
+            said = f'{act.name} after {number.name}: exit {ran.code}: {ran.err}'
+            check(ran.code == STOPS[number] and number.name in ran.err or same(act, ran), said)
+            check(not temporaries(ran), f'{said}left {temporaries(ran)}')
+            check(not descendants(place), f'{said}: processes {descendants(place)}')
+            whole(act, ran)
+            runs += 1
+    print(f'# {runs} runs')
+
+
+@case
+def a_command_as_a_side_ends_with_the_tool():
+    for number, code in STOPS.items():
+        r = Run(SMALL, '--b-cmd', 'sleep 1000 & sleep 1000')
+        deadline = time.monotonic() + 60
+        while b'sleep 1000 & sleep' not in commands() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        r.process.send_signal(number)
+        r.finish()
+        check(r.code == code, f'{r}: exit {r.code}: {r.err}')
+
+
+def commands():
+    said = b''
+    for entry in os.scandir('/proc'):
+        try:
+            said += open(f'{entry.path}/cmdline', 'rb').read() + b'\n' if entry.name.isdigit() else b''
+        except OSError:
+            continue
+    return said
+
+
+@case
+def a_signal_that_is_ignored_stays_ignored():
+    place, act = Place(), NAMED['check']
+    undisturbed(act)
+    place.prepare(act.template)
+    process = place.start(act, environment={'AB_REPLAY': ''}, before=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+    time.sleep(0.1)
+    process.send_signal(signal.SIGHUP)
+    check(same(act, place.collect(process)), 'nohup does not hold')
+
+
+def close_stdout():
+    os.close(1)
+
+
+@case
+def a_standard_output_that_takes_nothing_is_exit_2():
+    runs = 0
+    acts = [a for a in ACTS if a.name != 'pending'] + [
+        Act(f'{tool} {words}', tool, words, 'pending', EQUAL) for tool, words in
+        [('golden', ['list', 'case']), ('golden', ['reject', 'case']), ('golden', ['check', '--no-run', 'case']),
+         ('compare', ['--help']), ('golden', ['--help']), ('diff', ['--help']), ('compare', ['--list-routes'])]]
+    for act in acts:
+        for how in ('full', 'closed', 'read only'):
+            place = Place()
+            undisturbed(NAMED['compare'])
+            with open('/dev/full', 'w') as full, open('/dev/null') as read_only:
+                ran = place.run(act, stdout={'full': full, 'closed': None, 'read only': read_only}[how],
+                                before=close_stdout if how == 'closed' else None)
+            wrong = act.name.endswith("'check', '--no-run', 'case']")  # it is pending: exit 4 without this
+            check(ran.code == USAGE and 'standard output' in ran.err, f'{act.name}, stdout {how}: exit {ran.code}, {wrong}: '
+                  f'{ran.err}')
+            runs += 1
+    print(f'# {runs} runs')
+
+
+@case
+def a_report_that_takes_nothing_is_exit_2():
+    for words in (['--json', '/dev/full'], ['--json', '/proc/version'], ['--json', '/dev/null/x'], ['--json', '.'],
+                  ['--json', 'out'], ['--json', 'none/x'], ['--json', ''], ['--dump', '/proc/x'], ['--dump', '/dev/full']):
+        act = Act('compare', 'compare', ['case', *words], 'good', USAGE)
+        undisturbed(NAMED['compare'])
+        ran = Place().run(act)
+        check(ran.code == USAGE and ran.err, f'{words}: exit {ran.code}: {ran.out}{ran.err}')
+        check(not temporaries(ran), f'{words}: left {temporaries(ran)}')
+
+
+@case
+def a_limit_on_file_size_leaves_the_old_or_the_new():
+    runs = 0
+    for act in (NAMED['compare'], NAMED['pending'], NAMED['record'], NAMED['accept'], NAMED['import']):
+        undisturbed(act)
+        for size in [0, 1, 4096, 16384, 30000, 50000, 54000, 60000, 1 << 20]:
+            ran = Place().run(act, before=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size)))
+            whole(act, ran)
+            check(same(act, ran) or ran.code not in (act.code, EQUAL), f'{act.name} at {size}: exit {ran.code}: {ran.err}')
+            check(ran.code >= 0 and not temporaries(ran), f'{act.name} at {size}: {ran.code} {temporaries(ran)}')
+            runs += 1
+    print(f'# {runs} runs')
+
+
+@case
+def a_reader_that_leaves_early_changes_no_verdict_into_success():
+    for words, tool in [(['check', 'case'], 'golden'), (['list', 'case'], 'golden'), (['case'], 'compare')]:
+        place = Place()
+        undisturbed(NAMED['check'])
+        place.prepare('pending')
+        command = f'"{TOOLS[tool]}" {" ".join(words)} | head -c 1 >/dev/null; exit ${{PIPESTATUS[0]}}'
+        ran = place.collect(place.start_words(['bash', '-c', command]))
+        wanted = {'check': (GOLDEN, USAGE), 'list': (EQUAL, USAGE), 'case': (DIFFERENT, USAGE)}[words[0]]
+        check(ran.code in wanted, f'{command}: exit {ran.code}: {ran.err}')
+
+
+@case
+def the_next_run_removes_what_the_dead_left_and_nothing_else():
+    act = NAMED['compare']
+    undisturbed(act)
+    place = Place()
+    place.prepare(act.template)
+    (place.scratch / '.ab-tmp-d-aaaaaa/deep/er').mkdir(parents=True)
+    (place.scratch / '.ab-tmp-d-aaaaaa/deep/er/a.values').write_text('half')
+    outside = folder('outside')
+    (outside / 'mine').write_text('mine')
+    (place.scratch / '.ab-tmp-d-aaaaaa/link').symlink_to(outside)
+    (place.scratch / '.ab-tmp-d-link').symlink_to(outside)
+    (place.scratch / '.ab-tmp-other').mkdir()
+    (place.root / 'out/.ab-tmp-999999-0').write_text('half a report')
+    (place.root / 'out/.ab-tmp-d-bbbbbb').mkdir()
+    living = Run(SMALL, '--b-cmd', 'sleep 1000', environment={'TMPDIR': str(place.scratch)})
+    while not [p for p in place.scratch.iterdir() if p.name.startswith('.ab-tmp-d-') and
+               p.name not in ('.ab-tmp-d-aaaaaa', '.ab-tmp-d-link')]:
+        time.sleep(0.05)
+    ran = place.collect(place.start(act))
+    check(same(act, ran), f'exit {ran.code}: {ran.err}')
+    left = sorted(ran.left)
+    check(len(left) == 3 and '.ab-tmp-d-link' in left and '.ab-tmp-other' in left, f'{left}')
+    check(not [p for p in ran.files if OWN in p], f'{temporaries(ran)}')
+    check(contents(outside) == {'mine': b'mine'}, 'a link was followed')
+    living.process.send_signal(signal.SIGTERM)
+    living.finish()
+    check(living.code == 143, f'{living.code}')
+    check(len(list(place.scratch.iterdir())) == 2, f'{list(place.scratch.iterdir())}')
+
+
+main()
