@@ -30,8 +30,10 @@ static int list_defects(void) {
 /* What was asked for must be writable before anything runs. */
 static ab_status check_outputs(const struct ab_request *request) {
   struct ab_names names;
+  bool there = false;
   AB_TRY(ab_papers_check(&request->papers));
-  if (request->dump && ab_file_exists(request->dump)) {
+  if (request->dump) AB_TRY(ab_file_find(&there, request->dump));
+  if (there) {
     AB_TRY(ab_folder_list(&names, request->dump, 1000));
     size_t held = names.count;
     ab_names_free(&names);

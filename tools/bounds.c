@@ -1,3 +1,4 @@
+#include <errno.h>
 #include "bounds.h"
 
 #include <math.h>
@@ -13,7 +14,7 @@ static const double LEAST = 2e-6, MOST = 1e-5, LEAST_PARAMETER = 1e-5, FACTOR = 
 /* Last component of a folder path that the file system knows by its real name. */
 static ab_status real_folder(char **out, const char *folder) {
   char *path = realpath(folder, NULL);
-  if (!path) return AB_FAIL(AB_EIO, "cannot resolve '%s'", folder);
+  if (!path) return AB_FAIL(AB_EIO, "cannot resolve '%s': %s", folder, strerror(errno));
   ab_status status = ab_mem_string(out, path);
   free(path);
   return status;

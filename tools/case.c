@@ -22,7 +22,9 @@ static ab_status find_golden(struct ab_case *c, const struct ab_request *request
   if (request->golden) return ab_mem_string(&c->golden_path, request->golden);
   if (!folder || request->ignore_golden) return AB_OK;
   AB_TRY(ab_path_join(&c->golden_path, request->target, "golden.json"));
-  if (ab_file_exists(c->golden_path)) return AB_OK;
+  bool there;
+  AB_TRY(ab_file_find(&there, c->golden_path));
+  if (there) return AB_OK;
   ab_mem_free(c->golden_path);
   c->golden_path = NULL;
   return AB_OK;
@@ -60,7 +62,9 @@ static ab_status check_data(const struct ab_case *c) {
 }
 
 static ab_status open_case(struct ab_case *c, const struct ab_request *request) {
-  bool folder = ab_folder_exists(request->target), bundle = folder && ab_bundle_is(request->target);
+  bool folder, bundle;
+  AB_TRY(ab_folder_find(&folder, request->target));
+  AB_TRY(ab_bundle_find(&bundle, request->target));
   AB_TRY(name_of(&c->name, request->target));
   if (request->numerics) AB_TRY(ab_numerics_find(&c->numerics, request->numerics));
   AB_TRY(load_config(c, request, folder, bundle));

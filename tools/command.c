@@ -113,8 +113,7 @@ static ab_status take_bundle(struct taking *t) {
   AB_TRY(ab_bundle_expect(&t->results, &t->bundle));
   const char *missing = !t->results.grads ? "grads" : !t->bundle.train && !t->results.outputs ? "outputs" : NULL;
   if (missing) return AB_FAIL(AB_ENOTFOUND, "the command wrote no %s.safetensors to $AB_OUT", missing);
-  t->fd = open(t->result->values_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-  if (t->fd < 0) return AB_FAIL(AB_EIO, "cannot write '%s'", t->result->values_path);
+  AB_TRY(ab_file_create(&t->fd, t->result->values_path));
   AB_TRY(put_results(t));
   ab_recording_complete(t->result->recording);
   return AB_OK;

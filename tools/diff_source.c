@@ -98,7 +98,9 @@ ab_status ab_diff_source_open(struct ab_diff_source **out, const char *path, con
   struct ab_diff_source *s;
   AB_TRY(ab_mem_new(&s, 1, sizeof *s));
   ab_status status = ab_recording_new(&s->recording, name);
-  if (status == AB_OK) status = ab_folder_exists(path) ? open_folder(s, path) : open_file(s, path, "", 0);
+  bool folder = false;
+  if (status == AB_OK) status = ab_folder_find(&folder, path);
+  if (status == AB_OK) status = folder ? open_folder(s, path) : open_file(s, path, "", 0);
   if (status == AB_OK) *out = s;
   else ab_diff_source_close(s);
   return status;

@@ -19,7 +19,9 @@ static ab_status read_both(struct acceptance *a, const char *path) {
   char digest[33];
   AB_TRY(ab_pending_read(&a->pending, path));
   if (!a->c->has_config) return AB_FAIL(AB_EMISMATCH, "%s has no config.yml: it is no case", a->c->folder);
-  if (!ab_file_exists(a->c->golden)) return AB_OK;
+  bool there;
+  AB_TRY(ab_file_find(&there, a->c->golden));
+  if (!there) return AB_OK;
   AB_TRY(ab_golden_read(&a->old, a->c->golden));
   AB_TRY(ab_golden_content_digest(digest, a->old));
   if (a->pending.from && strcmp(a->pending.from, digest) == 0) return AB_OK;
@@ -55,7 +57,9 @@ static ab_status check_same(const struct acceptance *a, const char *path) {
 /* The golden first: a pending file that outlives a crash names an older golden and is refused. */
 static int put_in_place(struct acceptance *a, const char *path) {
   if (ab_golden_write(a->fresh, a->c->golden) != AB_OK) return ab_golden_refuse(AB_EXIT_USAGE);
-  if (ab_file_exists(a->c->pending) && ab_file_remove(a->c->pending) != AB_OK) return ab_golden_refuse(AB_EXIT_USAGE);
+  bool pending;
+  if (ab_file_find(&pending, a->c->pending) != AB_OK || (pending && ab_file_remove(a->c->pending) != AB_OK))
+    return ab_golden_refuse(AB_EXIT_USAGE);
   printf("accepted %s into %s\n", path, a->c->golden);
   return AB_EXIT_EQUAL;
 }
@@ -78,7 +82,10 @@ static int run(struct acceptance *a, const char *path, const char *reason, long 
 
 static int accept_locked(const struct ab_golden_case *c, const char *path, const char *reason, long timeout) {
   struct acceptance a = {.c = c, .own = strcmp(path, c->pending) == 0};
-  if (!ab_file_exists(path)) {
+  int code = AB_EXIT_USAGE;
+  bool there;
+  if (ab_file_find(&there, path) != AB_OK) return ab_golden_refuse(AB_EXIT_USAGE);
+  if (!there) {
     char sentence[512];
     snprintf(sentence, sizeof sentence, "there is no '%.400s': nothing to accept", path);
     return ab_golden_complain(sentence);

@@ -10,9 +10,9 @@ enum { DEEPEST = 4, NAMES_MAX = 10000, INVENTORY_MAX = 1 << 20 };
 static ab_status has(bool *out, const char *folder, const char *name) {
   char *path;
   AB_TRY(ab_path_join(&path, folder, name));
-  *out = ab_file_exists(path);
+  ab_status status = ab_file_find(out, path);
   ab_mem_free(path);
-  return AB_OK;
+  return status;
 }
 
 static ab_status look(struct ab_golden_case *c, const char *folder) {
@@ -20,8 +20,8 @@ static ab_status look(struct ab_golden_case *c, const char *folder) {
   AB_TRY(ab_path_join(&c->golden, folder, "golden.json"));
   AB_TRY(ab_path_join(&c->pending, folder, "golden.pending.json"));
   AB_TRY(has(&c->has_config, folder, "config.yml"));
-  c->has_golden = ab_file_exists(c->golden);
-  c->has_pending = ab_file_exists(c->pending);
+  AB_TRY(ab_file_find(&c->has_golden, c->golden));
+  AB_TRY(ab_file_find(&c->has_pending, c->pending));
   return AB_OK;
 }
 
@@ -76,9 +76,11 @@ static ab_status walk_inside(struct ab_golden_cases *cases, const char *folder, 
   ab_status status = AB_OK;
   for (size_t i = 0; i < names.count && status == AB_OK; i++) {
     char *path;
+    bool inner;
     status = ab_path_join(&path, folder, names.name[i]);
     if (status != AB_OK) break;
-    if (ab_folder_exists(path)) status = walk(cases, path, depth + 1);
+    status = ab_folder_find(&inner, path);
+    if (status == AB_OK && inner) status = walk(cases, path, depth + 1);
     ab_mem_free(path);
   }
   ab_names_free(&names);
@@ -97,6 +99,7 @@ static ab_status walk(struct ab_golden_cases *cases, const char *folder, int dep
 static ab_status list_one(struct ab_golden_cases *cases, size_t first, const char *root, const char *name) {
   struct ab_golden_case wanted;
   char *folder;
+  AB_TRY(ab_check_beneath(root, name));
   AB_TRY(ab_path_join(&folder, root, name));
   ab_status status = ab_golden_case_open(&wanted, folder);
   ab_mem_free(folder);
@@ -137,7 +140,9 @@ static ab_status read_inventory(struct ab_golden_cases *cases, size_t first, con
 static ab_status find_one(struct ab_golden_cases *cases, const char *target) {
   struct ab_golden_case c;
   size_t first = cases->count;
-  if (!ab_folder_exists(target)) return AB_FAIL(AB_ENOTFOUND, "there is no folder '%s'", target);
+  bool there;
+  AB_TRY(ab_folder_find(&there, target));
+  if (!there) return AB_FAIL(AB_ENOTFOUND, "there is no folder '%s'", target);
   AB_TRY(ab_golden_case_open(&c, target));
   if (is_case(&c)) return append(cases, &c);
   char *root = c.folder; /* without trailing slashes */

@@ -18,7 +18,7 @@ static void fault(struct finding *f, int code, const char *sentence) {
 
 static void take(struct finding *f, ab_status status) {
   if (status == AB_OK) return;
-  fault(f, AB_EXIT_GOLDEN, ab_status_message());
+  fault(f, ab_status_code() == AB_ENOMEM ? AB_EXIT_USAGE : AB_EXIT_GOLDEN, ab_status_message());
   ab_status_clear();
 }
 

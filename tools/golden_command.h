@@ -37,7 +37,7 @@ void ab_golden_words_help(FILE *out);
 
 /* "ab_golden: sentence" on stderr; exit 2. */
 int ab_golden_complain(const char *sentence);
-/* The last failure's sentence on stderr; `code`. */
+/* The last failure's sentence on stderr; `code`, or exit 2 when it was memory. */
 int ab_golden_refuse(int code);
 
 /* AB_ECONFIG unless there is a reason that a reviewer could read: one line of at least three letters or digits. */

@@ -95,8 +95,11 @@ static int import_through(const char *scratch, const char *bundle, const char *t
 
 static ab_status check_target(const char *bundle, const char *target) {
   struct ab_names names = {0};
-  if (!ab_bundle_is(bundle)) return AB_FAIL(AB_ECONFIG, "'%s' is no bundle: it holds no meta.json", bundle);
-  if (!ab_file_exists(target)) return AB_OK;
+  bool there;
+  AB_TRY(ab_bundle_find(&there, bundle));
+  if (!there) return AB_FAIL(AB_ECONFIG, "'%s' is no bundle: it holds no meta.json", bundle);
+  AB_TRY(ab_file_find(&there, target));
+  if (!there) return AB_OK;
   AB_TRY(ab_folder_list(&names, target, FILES_MAX));
   size_t held = names.count;
   ab_names_free(&names);

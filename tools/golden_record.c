@@ -12,11 +12,14 @@ static ab_status selection_of(enum ab_selection *out, const char *keep, const st
   return keep ? ab_selection_find(out, keep) : AB_OK;
 }
 
-/* An old golden that cannot be read is replaced without its changelog. */
-static struct ab_golden *old_of(const struct ab_golden_case *c) {
-  struct ab_golden *old = NULL;
-  if (c->has_golden && ab_golden_read(&old, c->golden) != AB_OK) ab_status_clear();
-  return old;
+/* An old golden that is malformed is replaced without its changelog; one that cannot be read now is not. */
+static ab_status old_of(struct ab_golden **out, const struct ab_golden_case *c) {
+  *out = NULL;
+  if (!c->has_golden) return AB_OK;
+  ab_status status = ab_golden_read(out, c->golden);
+  if (status == AB_ENOMEM || status == AB_EIO) return status;
+  if (status != AB_OK) ab_status_clear();
+  return AB_OK;
 }
 
 static ab_status print_and_inherit(double *largest, struct ab_golden *fresh, const struct ab_golden *old,
@@ -69,7 +72,8 @@ static int record_locked(const struct ab_golden_case *c, const struct ab_golden_
   if (c->has_golden && !w->reason)
     return ab_golden_complain("there is a golden.json in the case already; expected --reason TEXT to replace it");
   if (w->reason && ab_golden_check_reason(w->reason) != AB_OK) return ab_golden_refuse(AB_EXIT_USAGE);
-  struct ab_golden *old = old_of(c);
+  struct ab_golden *old;
+  if (old_of(&old, c) != AB_OK) return ab_golden_refuse(AB_EXIT_USAGE);
   int code = record_into(c, old, w);
   ab_golden_free(old);
   return code;
@@ -82,8 +86,8 @@ static int record(const struct ab_golden_words *w) {
   if (ab_golden_case_open(&c, w->word[0]) != AB_OK) return ab_golden_refuse(AB_EXIT_USAGE);
   int code = AB_EXIT_USAGE;
   if (ab_golden_case_lock(&lock, &c) == AB_OK) {
-    c.has_golden = ab_file_exists(c.golden);
-    code = record_locked(&c, w);
+    ab_status status = ab_file_find(&c.has_golden, c.golden);
+    code = status == AB_OK ? record_locked(&c, w) : ab_golden_refuse(code);
     ab_folder_unlock(lock);
   } else {
     ab_golden_refuse(code);

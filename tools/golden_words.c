@@ -63,9 +63,10 @@ void ab_golden_words_help(FILE *out) {
 int ab_golden_complain(const char *sentence) { return ab_complain("ab_golden", sentence); }
 
 int ab_golden_refuse(int code) {
+  bool memory = ab_status_code() == AB_ENOMEM; /* whatever it was needed for */
   ab_golden_complain(ab_status_message());
   ab_status_clear();
-  return code;
+  return memory ? AB_EXIT_USAGE : code;
 }
 
 ab_status ab_golden_check_reason(const char *reason) {

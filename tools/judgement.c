@@ -115,20 +115,22 @@ static ab_status fits(struct ab_golden *golden, const struct ab_case *c) {
 }
 
 /* A golden that cannot be used is exit 4, and nothing runs unless for a pending one in the place of a stale one. */
-static void read_golden(struct ab_judgement *j) {
-  if (!j->opened.golden_path) return;
+static ab_status read_golden(struct ab_judgement *j) {
+  if (!j->opened.golden_path) return AB_OK;
   ab_status status = ab_golden_read(&j->golden, j->opened.golden_path);
   if (status == AB_OK) status = ab_golden_recording(&j->golden_recording, j->golden);
   bool usable = status == AB_OK;
   if (usable) status = fits(j->golden, &j->opened);
+  if (status == AB_ENOMEM) return status;
   j->stale = usable && status != AB_OK;
   if (status != AB_OK) ab_judgement_trouble(j, AB_EXIT_GOLDEN, ab_status_message());
-  if (!usable) return;
+  if (!usable) return AB_OK;
   j->fingerprints = true;
-  if (j->request.numerics) return;
+  if (j->request.numerics) return AB_OK;
   j->request.numerics = j->golden->numerics;
   if (ab_numerics_find(&j->opened.numerics, j->golden->numerics) != AB_OK)
     ab_judgement_trouble(j, AB_EXIT_GOLDEN, ab_status_message());
+  return AB_OK;
 }
 
 /* The oracle opens the same case; with --intended-oracle without upstream's defects. */
@@ -153,7 +155,7 @@ static ab_status open_all(struct ab_judgement *j) {
   AB_TRY(ab_case_open(&j->opened, &j->request));
   AB_TRY(open_programs(j));
   AB_TRY(choose_routes(j));
-  read_golden(j);
+  AB_TRY(read_golden(j));
   AB_TRY(ab_mem_new(&j->side, AB_SIDES, sizeof *j->side));
   AB_TRY(ab_mem_new(&j->facts, 1, sizeof *j->facts));
   AB_TRY(ab_mem_new(&j->teeth, 1, sizeof *j->teeth));
@@ -320,12 +322,13 @@ static ab_status run_sides(struct ab_judgement *j) {
 }
 
 /* Exit 4 for a golden that cannot be used, 5 for results that do not fit this run. */
-static void open_results(struct ab_judgement *j) {
-  if (j->opened.bundle) {
-    ab_status status = ab_reference_open(&j->reference, &j->opened);
-    bool other = status == AB_EMISMATCH || status == AB_ESHAPE;
-    if (status != AB_OK) ab_judgement_trouble(j, other ? AB_EXIT_INCOMPARABLE : AB_EXIT_GOLDEN, ab_status_message());
-  }
+static ab_status open_results(struct ab_judgement *j) {
+  if (!j->opened.bundle) return AB_OK;
+  ab_status status = ab_reference_open(&j->reference, &j->opened);
+  bool other = status == AB_EMISMATCH || status == AB_ESHAPE;
+  if (status == AB_ENOMEM) return status;
+  if (status != AB_OK) ab_judgement_trouble(j, other ? AB_EXIT_INCOMPARABLE : AB_EXIT_GOLDEN, ab_status_message());
+  return AB_OK;
 }
 
 /* A program that could not be built is a side that failed. */
@@ -342,7 +345,7 @@ static ab_status note_variable(void *j, const char *sentence) { return ab_judgem
 static ab_status run(struct ab_judgement *j) {
   AB_TRY(ab_variables_each(&j->opened, note_variable, j));
   if (!programs_stand(j)) return AB_OK;
-  open_results(j);
+  AB_TRY(open_results(j));
   if (j->extra == AB_EXIT_GOLDEN && !(j->stale && ab_pending_wanted(j))) return AB_OK;
   ab_status status = run_sides(j);
   if (status == AB_OK) status = ab_judgement_pend(j);

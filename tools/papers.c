@@ -40,7 +40,9 @@ static ab_status check_folder(const char *option, const char *path) {
   char folder[4096];
   if (!slash || slash == path) return AB_OK;
   snprintf(folder, sizeof folder, "%.*s", (int)(slash - path), path);
-  if (ab_folder_exists(folder)) return AB_OK;
+  bool there;
+  AB_TRY(ab_folder_find(&there, folder));
+  if (there) return AB_OK;
   return AB_FAIL(AB_EIO, "--%s '%s': there is no folder '%s'", option, path, folder);
 }
 

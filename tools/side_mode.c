@@ -1,6 +1,5 @@
 #include "side_mode.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,9 +55,7 @@ static ab_status open_values(struct side *side) {
     AB_TRY(ab_kept_open(&side->from_values, side->from, request->side_from_values, NULL, NULL));
   }
   if (!request->side_values) return AB_OK;
-  side->keeper.fd = open(request->side_values, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-  if (side->keeper.fd < 0) return AB_FAIL(AB_EIO, "cannot write '%s'", request->side_values);
-  return AB_OK;
+  return ab_file_create(&side->keeper.fd, request->side_values);
 }
 
 /* Parameters before `step` of the side that this one follows: those after its step - 1. Step 0 has the initial ones. */

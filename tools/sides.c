@@ -1,6 +1,5 @@
 #include "sides.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,8 +35,8 @@ static ab_status take(void *ctx, const void *bytes, size_t count) {
   struct listener *listener = ctx;
   AB_TRY(ab_file_put(listener->copy, bytes, count, "the copy of a stream"));
   ab_status status = ab_stream_feed(listener->reader, bytes, count);
-  if (status != AB_OK) fail(listener->result, AB_EXIT_SIDE, ab_status_message());
-  else ab_progress_take(listener->progress, listener->result->name, listener->result->recording);
+  if (status == AB_OK) ab_progress_take(listener->progress, listener->result->name, listener->result->recording);
+  else if (status != AB_ENOMEM) fail(listener->result, AB_EXIT_SIDE, ab_status_message());
   return status;
 }
 
@@ -122,9 +121,7 @@ static ab_status prepare(struct listener *listener, struct ab_side_result *resul
   if (order->command) return prepare_command(listener, order);
   AB_TRY(ab_stream_reader_new(&listener->reader, &ab_recording_handler, result->recording));
   AB_TRY(arguments(listener, order));
-  listener->copy = open(result->stream_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-  if (listener->copy < 0) return AB_FAIL(AB_EIO, "cannot write '%s'", result->stream_path);
-  return AB_OK;
+  return ab_file_create(&listener->copy, result->stream_path);
 }
 
 static struct ab_process_spec specification(struct listener *listener, const struct ab_side_order *order) {
@@ -208,7 +205,7 @@ static ab_status run(struct listener *listeners, struct ab_process_spec *specs, 
   ab_status status = ab_process_run_all(ends, specs, count);
   for (size_t i = 0; i < count; i++) out[i].process = ends[i];
   ab_mem_free(ends);
-  if (status == AB_ECOMM || status == AB_EIO) return status;
+  if (status == AB_ECOMM || status == AB_EIO || status == AB_ENOMEM) return status; /* not the sides' fault */
   for (size_t i = 0; i < count; i++) {
     if (orders[i].command) AB_TRY(conclude_command(&out[i], &orders[i]));
     if (orders[i].command) continue;

@@ -77,7 +77,10 @@ static ab_status check_name(const struct ab_suite *suite, const struct ab_yaml_n
 
 static ab_status want_golden(struct ab_suite_row *row) {
   static const char file[] = "/golden.json";
-  if (!ab_folder_exists(row->target) || ab_bundle_is(row->target)) return AB_OK;
+  bool folder, bundle;
+  AB_TRY(ab_folder_find(&folder, row->target));
+  AB_TRY(ab_bundle_find(&bundle, row->target));
+  if (!folder || bundle) return AB_OK;
   AB_TRY(ab_mem_new(&row->golden, strlen(row->target) + sizeof file, 1));
   strcat(strcpy(row->golden, row->target), file);
   return AB_OK;

@@ -16,6 +16,9 @@
 /* Names of our temporary files and folders begin so; they are never goldens, cases or reports. */
 #define AB_TEMPORARY_PREFIX ".ab-tmp-"
 
+/* AB_EFORMAT unless `name` is relative and made of plain components: not empty, ".", ".." or with control bytes. */
+ab_status ab_check_beneath(const char *folder, const char *name);
+
 /* A whole file of at most `limit` bytes into *out (ab_mem_free), with a NUL behind its *size bytes. */
 ab_status ab_file_read(char **out, size_t *size, const char *path, size_t limit);
 ab_status ab_file_read_beneath(char **out, size_t *size, const char *folder, const char *name, size_t limit);
@@ -46,6 +49,10 @@ ab_status ab_writer_commit(struct ab_writer *writer);
 void ab_writer_free(struct ab_writer *writer);
 /* new, put, commit and free in one. */
 ab_status ab_file_write(const char *path, const void *bytes, size_t size);
+/* The same where the last component is our word and not the user's: a link of that name is refused, not followed. */
+ab_status ab_file_replace(const char *path, const void *bytes, size_t size);
+/* A file in a scratch folder of ours: made or emptied, mode 0600; *out is a descriptor. No link is followed. */
+ab_status ab_file_create(int *out, const char *path);
 /* All bytes to an open descriptor (standard output); `what` names it in the sentence. */
 ab_status ab_file_put(int fd, const void *bytes, size_t count, const char *what);
 

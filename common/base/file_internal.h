@@ -17,8 +17,6 @@ static inline ab_status ab_file_fail(const char *doing, const char *path, int er
 /* Opens `name` beneath `folder` (an open folder) without following a link; -1 and errno. `walk` forces the component
  * walk that stands in for openat2 on old kernels. */
 int ab_open_beneath(int folder, const char *name, int flags, mode_t mode, bool walk);
-/* AB_EFORMAT unless `name` is relative and made of plain components: not empty, ".", ".." or with control bytes. */
-ab_status ab_check_beneath(const char *folder, const char *name);
 /* Opens a folder for *at calls; *out is a descriptor. */
 ab_status ab_folder_open(int *out, const char *path);
 /* "dir" of "dir/name", "." of "name"; owned by the caller. */

@@ -48,6 +48,15 @@ ab_status ab_file_put(int fd, const void *bytes, size_t count, const char *what)
   return AB_OK;
 }
 
+ab_status ab_file_create(int *out, const char *path) {
+  int fd;
+  do fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+  while (fd < 0 && errno == EINTR);
+  if (fd < 0) return ab_file_fail("write", path, errno);
+  *out = fd;
+  return AB_OK;
+}
+
 static unsigned next_number(void) {
   static atomic_uint number;
   return atomic_fetch_add(&number, 1);
@@ -237,12 +246,28 @@ void ab_writer_free(struct ab_writer *writer) {
   ab_mem_free(writer);
 }
 
-ab_status ab_file_write(const char *path, const void *bytes, size_t size) {
-  struct ab_writer *writer;
-  AB_TRY(ab_writer_new(&writer, path));
+/* Frees the writer. */
+static ab_status write_all(struct ab_writer *writer, const void *bytes, size_t size) {
   ab_status status = ab_writer_put(writer, bytes, size);
   if (status == AB_OK) status = ab_writer_commit(writer);
   ab_writer_free(writer);
   AB_TRY(status);
   return AB_OK;
+}
+
+ab_status ab_file_write(const char *path, const void *bytes, size_t size) {
+  struct ab_writer *writer;
+  AB_TRY(ab_writer_new(&writer, path));
+  return write_all(writer, bytes, size);
+}
+
+ab_status ab_file_replace(const char *path, const void *bytes, size_t size) {
+  struct ab_writer *writer;
+  const char *slash = strrchr(path, '/');
+  char *folder;
+  AB_TRY(ab_parent_of(&folder, path));
+  ab_status status = ab_writer_new_beneath(&writer, folder, slash ? slash + 1 : path);
+  ab_mem_free(folder);
+  AB_TRY(status);
+  return write_all(writer, bytes, size);
 }

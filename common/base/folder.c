@@ -39,8 +39,9 @@ ab_status ab_folder_find(bool *out, const char *path) {
 static ab_status make_one(const char *path) {
   if (mkdir(path, 0777) == 0) return AB_OK;
   int error = errno;
-  if (error == EEXIST && ab_folder_exists(path)) return AB_OK;
-  return ab_file_fail("make the folder", path, error);
+  bool there = false;
+  if (error == EEXIST) AB_TRY(ab_folder_find(&there, path));
+  return there ? AB_OK : ab_file_fail("make the folder", path, error);
 }
 
 ab_status ab_folder_make(const char *path) {

@@ -89,7 +89,9 @@ void ab_scratches_drop(void) {
 static int make_locked(char *path) {
   struct stat about;
   if (!mkdtemp(path)) return -1;
-  int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  int fd;
+  do fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  while (fd < 0 && errno == EINTR);
   if (fd < 0 && errno != ENOENT) {
     int error = errno;
     rmdir(path);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+static _Thread_local ab_status last;
 static _Thread_local char message[1024];
 static _Thread_local char trace[1024];
 
@@ -19,7 +20,7 @@ static void append_place(const char *file, int line) {
 }
 
 void ab_status_fail(ab_status code, const char *file, int line, const char *format, ...) {
-  (void)code;
+  last = code;
   char sentence[sizeof message]; /* an argument may be the message of a lower level */
   va_list args;
   va_start(args, format);
@@ -33,9 +34,11 @@ void ab_status_fail(ab_status code, const char *file, int line, const char *form
 void ab_status_pass(const char *file, int line) { append_place(file, line); }
 
 const char *ab_status_message(void) { return message; }
+ab_status ab_status_code(void) { return last; }
 const char *ab_status_trace(void) { return trace; }
 
 void ab_status_clear(void) {
+  last = AB_OK;
   message[0] = '\0';
   trace[0] = '\0';
 }

@@ -36,6 +36,8 @@ void ab_status_pass(const char *file, int line);
 
 /* The sentence of the last failure on this thread; "" after ab_status_clear. Borrowed. */
 const char *ab_status_message(void);
+/* The code of that failure; AB_OK after ab_status_clear. */
+ab_status ab_status_code(void);
 /* The places it passed, innermost first, one "file:line" each, separated by spaces. Borrowed. */
 const char *ab_status_trace(void);
 void ab_status_clear(void);

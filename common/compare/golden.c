@@ -74,9 +74,12 @@ ab_status ab_golden_digest(char out[33], const struct ab_pair_text *pairs, size_
 }
 
 static ab_status copy_pair(struct ab_pair_text *out, const char *key, const char *value) {
-  AB_TRY(ab_mem_string(&out->key, key));
-  AB_TRY(ab_mem_string(&out->value, value ? value : "unknown"));
-  return AB_OK;
+  char *copy;
+  AB_TRY(ab_mem_string(&copy, key));
+  ab_status status = ab_mem_string(&out->value, value ? value : "unknown");
+  if (status == AB_OK) out->key = copy;
+  else ab_mem_free(copy);
+  return status;
 }
 
 static ab_status copy_config(struct ab_golden *g, const struct ab_pair_text *config, size_t count) {

@@ -139,7 +139,7 @@ ab_status ab_golden_text(char **out, const struct ab_golden *golden) {
 ab_status ab_golden_write(const struct ab_golden *golden, const char *path) {
   char *text;
   AB_TRY(ab_golden_text(&text, golden));
-  ab_status status = ab_file_write(path, text, strlen(text));
+  ab_status status = ab_file_replace(path, text, strlen(text));
   ab_mem_free(text);
   AB_TRY(status);
   return AB_OK;

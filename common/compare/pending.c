@@ -25,7 +25,7 @@ ab_status ab_pending_write(const struct ab_pending *pending, const char *path) {
   AB_TRY(ab_json_writer_new(&w));
   put(w, pending);
   ab_status status = ab_json_writer_finish(&text, &size, w);
-  if (status == AB_OK) status = ab_file_write(path, text, size);
+  if (status == AB_OK) status = ab_file_replace(path, text, size);
   ab_json_writer_free(w);
   AB_TRY(status);
   return AB_OK;

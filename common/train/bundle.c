@@ -180,13 +180,12 @@ void ab_bundle_free(struct ab_bundle *bundle) {
 
 bool ab_bundle_is_engine(const struct ab_bundle *bundle) { return bundle && !bundle->train; }
 
-bool ab_bundle_is(const char *folder) {
+ab_status ab_bundle_find(bool *out, const char *folder) {
   char path[AB_FOLDER_MAX];
-  struct ab_file file = {0};
-  bool there = ab_bundle_path(path, folder, "meta.json") == AB_OK && ab_file_open(&file, path) == AB_OK;
-  ab_file_close(&file);
-  ab_status_clear();
-  return there;
+  AB_TRY(ab_folder_find(out, folder));
+  if (!*out) return AB_OK;
+  AB_TRY(ab_bundle_path(path, folder, "meta.json"));
+  return ab_file_find(out, path);
 }
 
 int64_t ab_bundle_steps(const struct ab_bundle *bundle) {

@@ -35,8 +35,8 @@ void ab_bundle_free(struct ab_bundle *bundle);
 
 /* Kind engine: the pipeline module alone runs. false for a whole model, and for NULL (no bundle). */
 bool ab_bundle_is_engine(const struct ab_bundle *bundle);
-/* Whether folder holds a meta.json: what makes it a bundle. */
-bool ab_bundle_is(const char *folder);
+/* Whether it is a folder that holds a meta.json: what makes it a bundle. AB_EIO when that cannot be seen. */
+ab_status ab_bundle_find(bool *out, const char *folder);
 
 /* Steps in the batch (kind train); 1 otherwise. */
 int64_t ab_bundle_steps(const struct ab_bundle *bundle);

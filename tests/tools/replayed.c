@@ -61,7 +61,7 @@ static int compute(const struct ab_request *request, const char *stream, const c
 int __wrap_ab_side_main(const struct ab_request *request) {
   const char *folder = getenv("AB_REPLAY");
   char stream[PATH], values[PATH];
-  if (!folder) return __real_ab_side_main(request);
+  if (!folder || !*folder) return __real_ab_side_main(request);
   snprintf(stream, sizeof stream, "%s/%016llx.stream", folder, key());
   snprintf(values, sizeof values, "%s/%016llx.values", folder, key());
   if (access(stream, R_OK) != 0) return compute(request, stream, values);

@@ -6,14 +6,16 @@ SOURCE_DATE_EPOCH makes what is written the same in every run that nothing distu
 """
 import collections
 import concurrent.futures
+import json
 import os
 import pathlib
 import queue
+import re
 import shutil
 import subprocess
 import sys
 
-from e2e import BUILD, EQUAL, DIFFERENT, REFERENCE, WORK, change_json, check, folder
+from e2e import BUILD, EQUAL, DIFFERENT, REFERENCE, USAGE, WORK, change_json, check, folder
 
 ALL = '--all' in sys.argv
 WORKERS = 2
@@ -55,9 +57,12 @@ class Place:
         shutil.copytree(WORK / 'templates' / template, self.root / 'case')
 
     def start(self, act, environment=None, stdout=subprocess.PIPE, before=None):
-        env = dict(base, TMPDIR=str(self.scratch), **(environment or {}))
-        return subprocess.Popen([str(TOOLS[act.tool]), *map(str, act.words)], cwd=self.root, env=env, stdout=stdout,
-                                stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, preexec_fn=before)
+        return self.start_words([TOOLS[act.tool], *act.words], environment, stdout, before)
+
+    def start_words(self, words, environment=None, stdout=subprocess.PIPE, before=None):
+        return subprocess.Popen([str(w) for w in words], cwd=self.root, stdin=subprocess.DEVNULL, stdout=stdout,
+                                stderr=subprocess.PIPE, preexec_fn=before,
+                                env=dict(base, TMPDIR=str(self.scratch)) | (environment or {}))
 
     def collect(self, process):
         try:
@@ -69,7 +74,23 @@ class Place:
         return Ran(process.returncode, (out or b'').decode(errors='replace'), err.decode(errors='replace'),
                    contents(self.root), [p.name for p in self.scratch.iterdir()])
 
+    def freshen(self, act):
+        """All that a killed run left stays, but what was there before is as before and what was made is gone."""
+        for path in [*(self.root / 'out').iterdir(), *(self.root / 'case').iterdir()]:
+            if path.name.startswith(OWN):
+                continue
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
+        shutil.copytree(WORK / 'templates' / act.template, self.root / 'case', dirs_exist_ok=True)
+
+    def clear(self):
+        for path in self.scratch.iterdir():
+            shutil.rmtree(path)
+
     def run(self, act, **options):
+        self.clear()
         self.prepare(act.template)
         return self.collect(self.start(act, **options))
 
@@ -106,7 +127,7 @@ def undisturbed(act):
     if act.name not in _undisturbed:
         place = Place()
         first, second = place.run(act), place.run(act)
-        check(first == second, f'{act.name}: two runs differ')
+        check(spoken(first) == spoken(second) and first.files == second.files, f'{act.name}: two runs differ')
         check(first.code == act.code and not first.left, f'{act.name}: exit {first.code}: {first.out}{first.err}')
         before = {'out': None, 'case': None, **{f'case/{name}': data for name, data in
                                                contents(WORK / 'templates' / act.template).items()}}
@@ -121,13 +142,20 @@ def whole(act, ran):
         if any(part.startswith(OWN) for part in pathlib.PurePath(path).parts):
             continue
         known = [files[path] for files in (before, new.files) if path in files]
-        check(data in known and known, f'{path} is neither the old nor the new one')
+        told = path == 'out/report.json' and ran.code not in (act.code, USAGE) and json.loads(data)
+        check(data in known and known or told and told['exit_code'] == ran.code,
+              f'{path} is neither the old nor the new one')
     for path in before:
         check(path in ran.files or path not in new.files, f'{path} is gone')
     check('out/dump' not in ran.files or all(p in ran.files for p in new.files if p.startswith('out/dump')),
           'half a dump')
     check('out/made' not in ran.files or all(p in ran.files for p in new.files if p.startswith('out/made')),
           'half an import')
+
+
+def spoken(ran):
+    """What it printed, without the names of scratch folders."""
+    return re.sub(re.escape(OWN) + r'[\w-]+', OWN, ran.out)
 
 
 def temporaries(ran):
@@ -138,7 +166,7 @@ def same(act, ran):
     """As if nothing had failed."""
     new, _ = undisturbed(act)
     rest = {p: d for p, d in ran.files.items() if OWN not in p}
-    return (ran.code, ran.out, rest) == (new.code, new.out, new.files)
+    return (ran.code, spoken(ran), rest) == (new.code, spoken(new), new.files)
 
 
 def sweep(jobs, judge):

@@ -2,14 +2,17 @@
 
 With --all every allocation, else the first hundred and 25 drawn by a fixed seed.
 """
+import functools
 import random
 import re
+import subprocess
 
-from e2e import SIDE, USAGE, case, check, main
-from sweep import ACTS, ALL, BUNDLE, TOOLS, Act, Place, same, sweep, temporaries, undisturbed, whole
+from e2e import BUILD, EQUAL, REFERENCE, SIDE, USAGE, check, main, cases
+from sweep import ACTS, ALL, BUNDLE, Act, Place, same, sweep, temporaries, undisturbed, whole
 
-FIRST, DRAWN = 100, 25
+FIRST, DRAWN, THROUGH = 100, 25, 6
 TAIL = re.compile(r'ab_\w+: (\d+) allocations, (\d+) failed, (\d+) blocks left\n$')
+SIDES = [('linen', BUNDLE), ('nnx', BUNDLE), ('sequential64', BUNDLE), ('linen', REFERENCE / 't16')]
 
 
 def tail(ran):
@@ -19,54 +22,97 @@ def tail(ran):
 
 
 class Job:
-    def __init__(self, act, variable, value):
-        self.act, self.variable, self.value = act, variable, value
+    """A run with AB_FAIL_ALLOC; `run` starts it."""
+
+    def __init__(self, name, run, value):
+        self.name, self.run, self.value = name, run, value
 
     def __call__(self, place):
-        return place.run(self.act, environment={self.variable: self.value})
+        return self.run(place, self.value)
 
     def __str__(self):
-        return f'{self.variable}={self.value} {self.act.name}'
+        return f'AB_FAIL_ALLOC={self.value} {self.name}'
 
 
-def chosen(total, seed):
-    if ALL:
-        return range(1, total + 1)
+def jobs_of(name, run):
+    """Each chosen allocation twice: once, and all from there on."""
+    total = tail(run(Place(), '0'))[0]
     rest = range(FIRST + 1, total + 1)
-    return [*range(1, min(FIRST, total) + 1), *random.Random(seed).sample(rest, min(DRAWN, len(rest)))]
+    chosen = [*range(1, min(FIRST, total) + 1), *random.Random(name).sample(rest, min(DRAWN, len(rest)))]
+    return total, [Job(name, run, f'{n}{more}') for n in (range(1, total + 1) if ALL else chosen) for more in ('', '+')]
 
 
-def jobs_of(act, variable):
-    total = tail(Place().run(act, environment={variable: '0'}))[0]
-    return total, [Job(act, variable, f'{n}{more}') for n in chosen(total, act.name) for more in ('', '+')]
-
-
-def judge_parent(job, ran):
+def check_account(ran):
     _, failed, left = tail(ran)
     check(left == 0, f'{left} blocks are left')
     check(failed, 'nothing failed: there were fewer allocations than before')
+
+
+def judge_parent(act, _, ran):
+    check_account(ran)
     check(not temporaries(ran), f'left behind: {temporaries(ran)}')
-    whole(job.act, ran)
-    if not same(job.act, ran._replace(err='')):
-        check(ran.code == USAGE and 'allocate' in ran.err, f'exit {ran.code}: {ran.err[-300:]}')
+    whole(act, ran)
+    if not same(act, ran):  # what is only for speed may do without
+        check(ran.code == USAGE and 'allocate' in ran.err + ran.out,
+              f'exit {ran.code}: {ran.out[-300:]}{ran.err[-300:]}')
 
 
 def sweep_parent(act):
     undisturbed(act)
-    total, jobs = jobs_of(act, 'AB_FAIL_ALLOC')
-    print(f'# {act.name}: {total} allocations, {sweep(jobs, judge_parent)} runs', flush=True)
+    total, jobs = jobs_of(act.name, lambda place, value: place.run(act, environment={'AB_FAIL_ALLOC': value}))
+    print(f'# {act.name}: {total} allocations, {sweep(jobs, functools.partial(judge_parent, act))} runs', flush=True)
 
 
-def register(act):
-    @case
-    def _():
-        sweep_parent(act)
-    _.__name__ = f'when memory fails {act.name} leaves all or nothing'
-    from e2e import cases
-    cases[-1] = (_.__name__, _)
+def run_side(route, bundle, place, value):
+    """As the parent would start it, with its stream in a file."""
+    place.prepare('good')
+    words = [BUILD / 'tools/ab_compare', '--side', route, '--side-values', 'out/values', bundle]
+    return place.collect(place.start_words(['sh', '-c', 'exec "$0" "$@" 3>out/stream', *words],
+                                           {'AB_FAIL_ALLOC_SIDE': value, 'OPENBLAS_NUM_THREADS': '1',
+                                            'OPENBLAS_CORETYPE': 'Haswell'}))
+
+
+def judge_side(clean, _, ran):
+    """A plan that fails is made again with more room: then all is as ever."""
+    check_account(ran)
+    check(ran.code == SIDE or ran.code == EQUAL and ran.files == clean.files, f'exit {ran.code}: {ran.err[-300:]}')
+
+
+def sweep_side(route, bundle):
+    undisturbed(ACTS[0])
+    clean = run_side(route, bundle, Place(), '0')
+    total, jobs = jobs_of(f'side {route} of {bundle.name}', functools.partial(run_side, route, bundle))
+    print(f'# side {route} of {bundle.name}: {total} allocations, {sweep(jobs, functools.partial(judge_side, clean))} runs', flush=True)
+
+
+def sides_through_their_parent():
+    """What a user sees: the side that failed, exit 3, everything as it was."""
+    def run(act, place, value):
+        return place.run(act, environment={'AB_FAIL_ALLOC_SIDE': value, 'AB_REPLAY': ''})
+
+    def judge(act, _, ran):
+        check(ran.code == SIDE, f'exit {ran.code}: {ran.out}{ran.err}')
+        check('allocate' in ran.out or 'memory' in ran.out, ran.out)
+        check(not temporaries(ran), f'left behind: {temporaries(ran)}')
+        whole(act._replace(words=[]), ran._replace(files={p: d for p, d in ran.files.items()
+                                                          if p != 'out/report.json'}))
+    runs = 0
+    for act in (a for a in ACTS if a.name in ('compare', 'record', 'accept')):
+        undisturbed(act)
+        numbers = random.Random(act.name).sample(range(20, 240), 100 if ALL else THROUGH)
+        jobs = [Job(f'{act.name}, in sides', functools.partial(run, act), f'{n}{more}')
+                for n in numbers for more in ('', '+')]
+        runs += sweep(jobs, functools.partial(judge, act))
+    print(f'# {runs} runs')
+
+
+def register(name, function, *arguments):
+    cases.append((name, functools.partial(function, *arguments)))
 
 
 for each in ACTS:
-    register(each)
-
+    register(f'when memory fails {each.name} leaves all or nothing', sweep_parent, each)
+for each in SIDES:
+    register(f'when memory fails side {each[0]} of {each[1].name} says so', sweep_side, *each)
+register('a side without memory is the side that failed', sides_through_their_parent)
 main()
