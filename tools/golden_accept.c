@@ -82,7 +82,6 @@ static int run(struct acceptance *a, const char *path, const char *reason, long 
 
 static int accept_locked(const struct ab_golden_case *c, const char *path, const char *reason, long timeout) {
   struct acceptance a = {.c = c, .own = strcmp(path, c->pending) == 0};
-  int code = AB_EXIT_USAGE;
   bool there;
   if (ab_file_find(&there, path) != AB_OK) return ab_golden_refuse(AB_EXIT_USAGE);
   if (!there) {

@@ -77,7 +77,7 @@ ab_status ab_folder_list(struct ab_names *out, const char *path, size_t limit);
 void ab_names_free(struct ab_names *names);
 
 /* A fresh folder of our own below `parent` (NULL: $TMPDIR, else /tmp), mode 0700; *out is its path (ab_mem_free). It
- * is locked while we live: scratch folders and temporary files that dead processes of ours left there are removed first. */
+ * is locked while we live: what dead processes of ours left there is removed first. */
 ab_status ab_scratch_new(char **out, const char *parent);
 /* Removes it with all it holds; refuses a path whose last component is not a temporary name. Follows no link. */
 ab_status ab_scratch_remove(const char *path);

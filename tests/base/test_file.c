@@ -222,13 +222,22 @@ END_TEST
 
 START_TEST(a_sweep_takes_what_dead_writers_left) {
   struct ab_writer *alive;
-  int fd = open(at(AB_TEMPORARY_PREFIX "1-1"), O_CREAT | O_WRONLY, 0600);
-  close(fd);
+  char *inner;
   plant("f", "x");
-  ck_ok(ab_writer_new(&alive, at("g")));
-  ck_assert_int_eq(count_entries(), 3);
-  ck_ok(ab_folder_sweep(scratch));
+  plant(AB_TEMPORARY_PREFIX "1-1", "dead");
+  ck_ok(ab_writer_new(&alive, at("g"))); /* sweeps where it writes */
   ck_assert_int_eq(count_entries(), 2);
+  plant(AB_TEMPORARY_PREFIX "1-1", "dead");
+  ck_assert_int_eq(mkdir(at(AB_TEMPORARY_PREFIX "d-dead"), 0700), 0);
+  plant(AB_TEMPORARY_PREFIX "d-dead/half", "dead");
+  ck_assert_int_eq(mkdir(at(AB_TEMPORARY_PREFIX "other"), 0700), 0);
+  ck_ok(ab_scratch_new(&inner, scratch));
+  ck_assert_int_eq(count_entries(), 4); /* f, the writer's, other, inner */
+  ck_ok(ab_folder_sweep(scratch));
+  ck_assert_int_eq(count_entries(), 4);
+  ck_ok(ab_scratch_remove(inner));
+  ab_mem_free(inner);
+  ck_assert_int_eq(rmdir(at(AB_TEMPORARY_PREFIX "other")), 0);
   ck_ok(ab_writer_put(alive, "y", 1));
   ck_ok(ab_writer_commit(alive));
   ab_writer_free(alive);

@@ -14,8 +14,9 @@ import re
 import shutil
 import subprocess
 import sys
+import xml.etree.ElementTree
 
-from e2e import BUILD, EQUAL, DIFFERENT, REFERENCE, USAGE, WORK, change_json, check, folder
+from e2e import BUILD, EQUAL, DIFFERENT, REFERENCE, WORK, change_json, check, folder
 
 ALL = '--all' in sys.argv
 WORKERS = 2
@@ -26,7 +27,8 @@ OWN = '.ab-tmp-'
 LIMIT = 60
 
 Act = collections.namedtuple('Act', 'name tool words template code')
-ACTS = [Act('compare', 'compare', ['case', '--json', 'out/report.json', '--dump', 'out/dump'], 'good', EQUAL),
+ACTS = [Act('compare', 'compare', ['case', '--json', 'out/report.json', '--junit', 'out/report.xml',
+                                   '--markdown', 'out/report.md', '--dump', 'out/dump'], 'good', EQUAL),
         Act('pending', 'compare', ['case', '--require-pending'], 'other', DIFFERENT),
         Act('record', 'golden', ['record', 'case', '--reason', 'to see it fail'], 'other', EQUAL),
         Act('check', 'golden', ['check', 'case'], 'good', EQUAL),
@@ -40,8 +42,9 @@ Ran = collections.namedtuple('Ran', 'code out err files left')
 
 
 def contents(root):
-    """{path: bytes} of every file below it; folders have None."""
-    return {str(p.relative_to(root)): p.read_bytes() if p.is_file() else None for p in sorted(root.rglob('*'))}
+    """{path: bytes} of every file below it, without times; folders have None."""
+    return {str(p.relative_to(root)): re.sub(rb' time="[0-9.]*"', b'', p.read_bytes()) if p.is_file() else None
+            for p in sorted(root.rglob('*'))}
 
 
 class Place:
@@ -135,6 +138,15 @@ def undisturbed(act):
     return _undisturbed[act.name]
 
 
+def tells(path, data, code):
+    """Whether a report of another outcome is whole and speaks of that outcome."""
+    if path.endswith('json'):
+        return json.loads(data)['exit_code'] == code
+    if path.endswith('xml'):
+        return xml.etree.ElementTree.fromstring(data) is not None
+    return str(code).encode() in data and data.endswith(b'\n')
+
+
 def whole(act, ran):
     """Every file is the old one or the new one, byte for byte, and nothing else is there but temporary names."""
     new, before = undisturbed(act)
@@ -142,9 +154,8 @@ def whole(act, ran):
         if any(part.startswith(OWN) for part in pathlib.PurePath(path).parts):
             continue
         known = [files[path] for files in (before, new.files) if path in files]
-        told = path == 'out/report.json' and ran.code not in (act.code, USAGE) and json.loads(data)
-        check(data in known and known or told and told['exit_code'] == ran.code,
-              f'{path} is neither the old nor the new one')
+        told = path.startswith('out/report.') and ran.code != act.code and tells(path, data, ran.code)
+        check(data in known and known or told, f'{path} is neither the old nor the new one')
     for path in before:
         check(path in ran.files or path not in new.files, f'{path} is gone')
     check('out/dump' not in ran.files or all(p in ran.files for p in new.files if p.startswith('out/dump')),
