@@ -21,6 +21,8 @@ static struct {
   int64_t calls, failed;
 } hook;
 
+static bool is_side;
+
 static void *alloc(void *ctx, size_t bytes) {
   (void)ctx;
   hook.calls++;
@@ -54,15 +56,17 @@ static ab_status open_hook(const char *variable) {
 }
 
 int ab_start(const char *tool, int argc, char **argv) {
-  bool side = argc > 1 && strcmp(argv[1], "--" AB_SIDE_ROUTE) == 0;
+  is_side = argc > 1 && strcmp(argv[1], "--" AB_SIDE_ROUTE) == 0;
   if (ab_process_claim_standard_fds() != AB_OK || ab_float_environment() != AB_OK) return AB_EXIT_USAGE;
   signal(SIGPIPE, SIG_IGN);
   signal(SIGXFSZ, SIG_IGN);
-  if (!side) ab_stop_on_signals(tool);
-  return open_hook(side ? "AB_FAIL_ALLOC_SIDE" : "AB_FAIL_ALLOC") == AB_OK ? 0 : ab_complain(tool, ab_status_message());
+  if (!is_side) ab_stop_on_signals(tool);
+  if (open_hook(is_side ? "AB_FAIL_ALLOC_SIDE" : "AB_FAIL_ALLOC") == AB_OK) return 0;
+  return ab_complain(tool, ab_status_message());
 }
 
 int ab_finish(const char *tool, int code) {
+  if (is_side && code == AB_EXIT_USAGE && ab_status_code() == AB_ENOMEM) code = AB_EXIT_SIDE;
   if (fflush(stdout) != 0 || ferror(stdout)) code = ab_complain(tool, "cannot write standard output");
   if (hook.on)
     fprintf(stderr, "%s: %lld allocations, %lld failed, %zu blocks left\n", tool, (long long)hook.calls,

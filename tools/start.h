@@ -6,8 +6,9 @@
  */
 #pragma once
 
-/* Closed descriptors are taken, the floating-point mode is set, a broken pipe and a file that is too large become errors, a signal to stop cleans up.
- * `tool` names it in sentences. 0, else the exit code, with nothing to undo. */
+/* Closed descriptors are taken, the floating-point mode is set, a broken pipe and a file that is too large become
+ * errors, a signal to stop cleans up. `tool` names it in sentences. 0, else the exit code, with nothing to undo. */
 int ab_start(const char *tool, int argc, char **argv);
-/* After everything is released: the exit code, which is AB_EXIT_USAGE when standard output could not be written. */
+/* After everything is released: the exit code, which is AB_EXIT_USAGE when standard output could not be written, and
+ * AB_EXIT_SIDE when a side had no memory for its own arguments. */
 int ab_finish(const char *tool, int code);
