@@ -16,7 +16,7 @@
  */
 #pragma once
 
-#include "sides.h"
+#include "both_sides.h"
 
 /* Where; -1 and "-" where the fault has no such coordinate. */
 struct fault_place {

@@ -7,7 +7,7 @@
 #include "linen_decoder.h"
 #include "mem.h"
 #include "rig.h"
-#include "sides.h"
+#include "both_sides.h"
 #include "tap.h"
 
 #define BRIDGED "linen+nnx-pipeline"

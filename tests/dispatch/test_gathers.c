@@ -3,7 +3,7 @@
  */
 #include <stdio.h>
 
-#include "sides.h"
+#include "both_sides.h"
 #include "tap.h"
 
 enum { OVERRIDES = 3, ENGINES = 2 };

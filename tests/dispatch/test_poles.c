@@ -4,7 +4,7 @@
  */
 #include <string.h>
 
-#include "sides.h"
+#include "both_sides.h"
 #include "tap.h"
 
 enum { ROUTES = 3 };

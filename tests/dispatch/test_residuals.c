@@ -6,7 +6,7 @@
 
 #include "json.h"
 #include "observed.h"
-#include "sides.h"
+#include "both_sides.h"
 #include "tap.h"
 
 enum { MEASURED = 18, OVERRIDES = 4 };

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "sides.h"
+#include "both_sides.h"
 #include "sown.h"
 #include "tap.h"
 

@@ -5,7 +5,7 @@
 
 #include <stdatomic.h>
 
-#include "sides.h"
+#include "both_sides.h"
 #include "tap.h"
 
 enum { ROUTES = 3 };

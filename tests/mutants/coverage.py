@@ -20,9 +20,9 @@ ROWS = (('common/compare/', COMPARE, ()),
         ('common/base/number.c', ('number', 'json'), ()),
         ('common/base/yaml', ('yaml',), ()),
         ('common/tensor/safetensors', ('safetensors', 'hostile_safetensors'), ()),
-        ('tools/golden_', (), ('e2e_goldens', 'e2e_golden_review', 'e2e_calibration')),
+        ('tools/golden/', (), ('e2e_goldens', 'e2e_golden_review', 'e2e_calibration')),
         ('tools/ab_diff', (), ('e2e_diff',)),
-        ('tools/diff_', (), ('e2e_diff',)),
+        ('tools/diff/', (), ('e2e_diff',)),
         ('tools/', ('outcome', 'counters', 'bounds', 'expectation'), SCRIPTS))
 
 

@@ -1,4 +1,4 @@
-#include "sides.h"
+#include "both_sides.h"
 
 #include <stdio.h>
 #include <string.h>
