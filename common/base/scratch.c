@@ -6,8 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "file_internal.h"
@@ -17,14 +19,16 @@
 enum { DEEPEST = 16, SCRATCHES = 8, LONGEST = 4096, ENTRIES = 2048 /* bytes of names at once */, PASSES = 3 };
 enum { ATTEMPTS = 100 };
 
-/* The part of their name that tells folders, which are locked while their owner lives, from files. */
+/* A scratch folder has a file beside it that its owner holds locked while it lives: d-1234 and l-1234.
+ * The folder itself may be locked as any other (ab_folder_lock). The file is there first and goes last. */
 #define FOLDER_PREFIX AB_TEMPORARY_PREFIX "d-"
+enum { KIND = sizeof AB_TEMPORARY_PREFIX - 1 /* where the d or l stands */, NAME = 64 };
 
-/* What a signal handler has to remove. A slot is in use while its lock is an open descriptor, of the folder itself. */
+/* What a signal handler has to remove. */
 static struct scratch {
   volatile sig_atomic_t used;
   int lock;
-  char path[LONGEST];
+  char path[LONGEST], lock_path[LONGEST];
 } scratches[SCRATCHES];
 
 static bool begins(const char *name, const char *prefix) { return !strncmp(name, prefix, strlen(prefix)); }
@@ -75,43 +79,61 @@ static struct scratch *slot_of(const char *path) {
 static void forget(const char *path) {
   struct scratch *slot = slot_of(path);
   if (!slot) return;
+  unlink(slot->lock_path);
   slot->used = false;
   close(slot->lock);
 }
 
 void ab_scratches_drop(void) {
-  for (int i = 0; i < SCRATCHES; i++)
-    for (int pass = 0; scratches[i].used && pass < PASSES; pass++)
-      if (empty(scratches[i].lock, 0) == 0 && rmdir(scratches[i].path) == 0) break;
+  for (int i = 0; i < SCRATCHES; i++) {
+    int folder = scratches[i].used ? open(scratches[i].path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
+    for (int pass = 0; folder >= 0 && pass < PASSES; pass++)
+      if (empty(folder, 0) == 0 && rmdir(scratches[i].path) == 0) break;
+    if (scratches[i].used) unlink(scratches[i].lock_path);
+  }
 }
 
-/* Makes and locks it; -1 and errno. A sweep between the two leaves a folder without a name: EEXIST, again. */
-static int make_locked(char *path) {
+/* -1 and errno. A sweep between open and flock leaves a file without a name: EEXIST, again. */
+static int make_lock(const char *path) {
   struct stat about;
-  if (!mkdtemp(path)) return -1;
   int fd;
-  do fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  do fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
   while (fd < 0 && errno == EINTR);
-  if (fd < 0 && errno != ENOENT) {
-    int error = errno;
-    rmdir(path);
-    errno = error;
-    return -1;
-  }
-  bool ours = fd >= 0 && (flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK); /* or there are no locks here */
+  if (fd < 0) return -1;
+  bool ours = flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK; /* or there are no locks here */
   if (ours && fstat(fd, &about) == 0 && about.st_nlink > 0) return fd;
-  if (fd >= 0) close(fd);
-  rmdir(path);
+  close(fd);
   errno = EEXIST;
   return -1;
+}
+
+/* Makes and locks it; -1 and errno. */
+static int make_locked(struct scratch *slot) {
+  int fd = make_lock(slot->lock_path);
+  if (fd < 0 || mkdir(slot->path, 0700) == 0) return fd;
+  int error = errno;
+  unlink(slot->lock_path);
+  close(fd);
+  errno = error;
+  return -1;
+}
+
+/* Nobody can put something there beforehand whose name is not known. */
+static bool name_slot(struct scratch *slot, const char *parent) {
+  uint64_t number = 0;
+  if (getrandom(&number, sizeof number, 0) != sizeof number) number = (uint64_t)getpid() << 32 | (uint64_t)clock();
+  int length = snprintf(slot->path, LONGEST, "%s/" FOLDER_PREFIX "%016llx", parent, (unsigned long long)number);
+  if (length >= LONGEST) return false;
+  memcpy(slot->lock_path, slot->path, (size_t)length + 1);
+  slot->lock_path[strlen(parent) + 1 + KIND] = 'l';
+  return true;
 }
 
 static ab_status make_in(struct scratch *slot, const char *parent) {
   int fd = -1;
   for (int i = 0; i < ATTEMPTS && fd < 0; i++) {
-    int length = snprintf(slot->path, LONGEST, "%s/" FOLDER_PREFIX "XXXXXX", parent);
-    if (length >= LONGEST) return ab_file_fail("make a scratch folder in", parent, ENAMETOOLONG);
-    fd = make_locked(slot->path);
+    if (!name_slot(slot, parent)) return ab_file_fail("make a scratch folder in", parent, ENAMETOOLONG);
+    fd = make_locked(slot);
     if (fd < 0 && errno != EEXIST) break;
   }
   if (fd < 0) return ab_file_fail("make a scratch folder in", parent, errno);
@@ -179,18 +201,36 @@ ab_status ab_scratch_place(const char *scratch, const char *path) {
   return ab_sync_parent(path);
 }
 
-/* A living owner holds a lock on its file or folder; a folder of another user is not ours to look into. */
+/* True when nobody holds it or it is not there. */
+static bool free_of_owner(int folder, const char *name) {
+  int fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  if (fd < 0) return errno == ENOENT;
+  bool free = flock(fd, LOCK_EX | LOCK_NB) == 0;
+  close(fd);
+  return free;
+}
+
+static void sweep_file(int folder, const char *name, int fd) {
+  if (flock(fd, LOCK_EX | LOCK_NB) == 0) unlinkat(folder, name, 0);
+}
+
+/* A folder of another user is not ours to look into. */
+static void sweep_folder(int folder, const char *name, int fd) {
+  char lock[NAME];
+  if (!begins(name, FOLDER_PREFIX) || strlen(name) >= sizeof lock) return;
+  memcpy(lock, name, strlen(name) + 1);
+  lock[KIND] = 'l';
+  if (free_of_owner(folder, lock) && empty(fd, 0) == 0) unlinkat(folder, name, AT_REMOVEDIR);
+}
+
+/* A living owner holds a lock on its file, or on the one beside its folder. */
 static void sweep_name(int folder, const char *name) {
   struct stat about;
   int fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
   if (fd < 0) return;
   bool seen = fstat(fd, &about) == 0;
-  bool file = seen && S_ISREG(about.st_mode);
-  bool scratch = seen && S_ISDIR(about.st_mode) && begins(name, FOLDER_PREFIX) && about.st_uid == geteuid();
-  if ((file || scratch) && flock(fd, LOCK_EX | LOCK_NB) == 0) {
-    if (file) unlinkat(folder, name, 0);
-    else if (empty(fd, 0) == 0) unlinkat(folder, name, AT_REMOVEDIR);
-  }
+  if (seen && S_ISREG(about.st_mode)) sweep_file(folder, name, fd);
+  if (seen && S_ISDIR(about.st_mode) && about.st_uid == geteuid()) sweep_folder(folder, name, fd);
   close(fd);
 }
 

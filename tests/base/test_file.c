@@ -232,9 +232,9 @@ START_TEST(a_sweep_takes_what_dead_writers_left) {
   plant(AB_TEMPORARY_PREFIX "d-dead/half", "dead");
   ck_assert_int_eq(mkdir(at(AB_TEMPORARY_PREFIX "other"), 0700), 0);
   ck_ok(ab_scratch_new(&inner, scratch));
-  ck_assert_int_eq(count_entries(), 4); /* f, the writer's, other, inner */
+  ck_assert_int_eq(count_entries(), 5); /* f, the writer's, other, inner and its lock */
   ck_ok(ab_folder_sweep(scratch));
-  ck_assert_int_eq(count_entries(), 4);
+  ck_assert_int_eq(count_entries(), 5);
   ck_ok(ab_scratch_remove(inner));
   ab_mem_free(inner);
   ck_assert_int_eq(rmdir(at(AB_TEMPORARY_PREFIX "other")), 0);

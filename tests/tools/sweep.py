@@ -90,7 +90,7 @@ class Place:
 
     def clear(self):
         for path in self.scratch.iterdir():
-            shutil.rmtree(path)
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
 
     def run(self, act, **options):
         self.clear()

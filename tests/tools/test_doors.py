@@ -160,7 +160,7 @@ def the_next_run_removes_what_the_dead_left_and_nothing_else():
     ran = place.collect(place.start(act))
     check(same(act, ran), f'exit {ran.code}: {ran.err}')
     left = sorted(ran.left)
-    check(len(left) == 3 and '.ab-tmp-d-link' in left and '.ab-tmp-other' in left, f'{left}')
+    check(len(left) == 4 and '.ab-tmp-d-link' in left and '.ab-tmp-other' in left, f'{left}')
     check(not [p for p in ran.files if OWN in p], f'{temporaries(ran)}')
     check(contents(outside) == {'mine': b'mine'}, 'a link was followed')
     living.send_signal(signal.SIGTERM)

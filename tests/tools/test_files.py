@@ -17,7 +17,7 @@ PERSISTENT = [errno.EIO, errno.ENOSPC]
 AGAIN = {'read', 'write', 'pread', 'fsync', 'open', 'openat', 'openat2', 'flock'}  # interrupted, they are called again
 CHANGING = {'write', 'fsync', 'rename', 'renameat', 'unlink', 'unlinkat', 'mkdir', 'mkdtemp', 'rmdir', 'chmod',
             'fchmod', 'openat'}
-CLEANING = {'unlinkat', 'rmdir', 'getdents', 'open', 'openat', 'fdopendir', 'close', 'lseek', 'fstat'}
+CLEANING = {'unlink', 'unlinkat', 'rmdir', 'getdents', 'open', 'openat', 'fdopendir', 'close', 'lseek', 'fstat'}
 ALIKE = 6 if ALL else 1  # of calls that do the same to the same file
 
 
