@@ -208,6 +208,12 @@ ab_status ab_json_get_string(const char **out, const struct ab_json *object, con
   return ab_json_string(out, member);
 }
 
+ab_status ab_json_get_copy(char **out, const struct ab_json *object, const char *key) {
+  const char *text = NULL;
+  AB_TRY(ab_json_get_string(&text, object, key));
+  return ab_mem_string(out, text);
+}
+
 ab_status ab_json_get_int64(int64_t *out, const struct ab_json *object, const char *key) {
   const struct ab_json *member = NULL;
   AB_TRY(ab_json_get(&member, object, key));

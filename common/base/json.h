@@ -61,6 +61,8 @@ ab_status ab_json_get_string(const char **out, const struct ab_json *object, con
 ab_status ab_json_get_int64(int64_t *out, const struct ab_json *object, const char *key);
 ab_status ab_json_get_double(double *out, const struct ab_json *object, const char *key);
 ab_status ab_json_get_bool(bool *out, const struct ab_json *object, const char *key);
+/* A string member, copied: the caller's. */
+ab_status ab_json_get_copy(char **out, const struct ab_json *object, const char *key);
 
 /* The value itself as a type, or AB_EFORMAT naming where it stands. string: borrowed, without NUL inside. int64:
  * written as an integer and in range. double: finite. */
@@ -90,3 +92,8 @@ void ab_json_put_bool(struct ab_json_writer *writer, const char *key, bool value
 void ab_json_put_null(struct ab_json_writer *writer, const char *key);
 /* The whole text, ended by a newline: borrowed, valid until the writer is freed. */
 ab_status ab_json_writer_finish(const char **text, size_t *size, struct ab_json_writer *writer);
+/* Finish, hand over and free the writer, whatever happens: the text is the caller's, or goes to a file by ab_file_write
+ * or ab_file_replace. */
+ab_status ab_json_writer_text(char **out, struct ab_json_writer *writer);
+ab_status ab_json_writer_file(struct ab_json_writer *writer, const char *path,
+                              ab_status (*write)(const char *path, const void *bytes, size_t size));

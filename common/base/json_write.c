@@ -181,3 +181,24 @@ ab_status ab_json_writer_finish(const char **text, size_t *size, struct ab_json_
   *size = writer->size - 1;
   return AB_OK;
 }
+
+ab_status ab_json_writer_text(char **out, struct ab_json_writer *writer) {
+  const char *text;
+  size_t size;
+  ab_status status = ab_json_writer_finish(&text, &size, writer);
+  if (status == AB_OK) status = ab_mem_string(out, text);
+  ab_json_writer_free(writer);
+  AB_TRY(status);
+  return AB_OK;
+}
+
+ab_status ab_json_writer_file(struct ab_json_writer *writer, const char *path,
+                              ab_status (*write)(const char *path, const void *bytes, size_t size)) {
+  const char *text;
+  size_t size;
+  ab_status status = ab_json_writer_finish(&text, &size, writer);
+  if (status == AB_OK) status = write(path, text, size);
+  ab_json_writer_free(writer);
+  AB_TRY(status);
+  return AB_OK;
+}

@@ -101,12 +101,6 @@ void ab_calibration_put(struct ab_json_writer *w, const struct ab_calibration *c
   ab_json_put_end(w);
 }
 
-static ab_status get_text(char **out, const struct ab_json *object, const char *key) {
-  const char *text;
-  AB_TRY(ab_json_get_string(&text, object, key));
-  return ab_mem_string(out, text);
-}
-
 static ab_status get_positive(int64_t *out, const struct ab_json *object, const char *key) {
   AB_TRY(ab_json_get_int64(out, object, key));
   return *out > 0 && *out < INT32_MAX ? AB_OK : ab_json_fail(ab_json_find(object, key), "is out of range");
@@ -137,12 +131,12 @@ static ab_status get_all(struct ab_calibration *c, const struct ab_json *object)
   AB_TRY(ab_json_get_int64(&version, object, "version"));
   if (version != AB_CALIBRATION_VERSION)
     return ab_json_fail(ab_json_find(object, "version"), "is not the version that this program reads");
-  AB_TRY(get_text(&c->config_digest, object, "config_digest"));
-  AB_TRY(get_text(&c->created, object, "created"));
-  AB_TRY(get_text(&c->commit, object, "commit"));
-  AB_TRY(get_text(&c->numerics, object, "numerics"));
-  AB_TRY(get_text(&c->cores, object, "cores"));
-  AB_TRY(get_text(&c->dropped, object, "dropped_cores"));
+  AB_TRY(ab_json_get_copy(&c->config_digest, object, "config_digest"));
+  AB_TRY(ab_json_get_copy(&c->created, object, "created"));
+  AB_TRY(ab_json_get_copy(&c->commit, object, "commit"));
+  AB_TRY(ab_json_get_copy(&c->numerics, object, "numerics"));
+  AB_TRY(ab_json_get_copy(&c->cores, object, "cores"));
+  AB_TRY(ab_json_get_copy(&c->dropped, object, "dropped_cores"));
   AB_TRY(get_positive(&c->runs, object, "runs"));
   AB_TRY(ab_json_get_int64(&c->seed, object, "seed"));
   AB_TRY(get_positive(&c->layers, object, "layers"));

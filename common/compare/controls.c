@@ -124,10 +124,6 @@ struct ab_bound ab_trial_bound(const struct ab_trial *t, const struct ab_identit
   return ab_comparison_bound(t->data->c, id, metric ? AB_Q_METRIC : ab_quantity_of(id), given, own);
 }
 
-static bool takes_part(const struct ab_comparison *c, enum ab_quantity quantity) {
-  return c->quantities >> quantity & 1;
-}
-
 /* What a damage did to a copy; hidden: only to quantities that float64 routes do not owe each other. */
 struct effect {
   bool changed, hidden;
@@ -139,7 +135,7 @@ static bool same(const struct ab_observation *a, const struct ab_observation *b)
 }
 
 static void note(struct effect *effect, const struct ab_comparison *c, const struct ab_observation *was) {
-  if (c->pair == AB_PAIR_F64 && !takes_part(c, ab_quantity_of(&was->id))) effect->hidden = true;
+  if (c->pair == AB_PAIR_F64 && !ab_takes_part(c, ab_quantity_of(&was->id))) effect->hidden = true;
   else effect->changed = true;
 }
 
@@ -182,7 +178,7 @@ static struct ab_expected pinned(const struct ab_control_data *d) {
     e.elements[quantity] += (size_t)o->summary.count;
   }
   e.tensors[AB_Q_METRIC] += d->b->metrics;
-  if (!takes_part(d->c, AB_Q_METRIC) || !d->b->metrics) e.steps = AB_UNCOUNTED;
+  if (!ab_takes_part(d->c, AB_Q_METRIC) || !d->b->metrics) e.steps = AB_UNCOUNTED;
   return e;
 }
 

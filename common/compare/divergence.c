@@ -12,14 +12,12 @@ struct walk {
   const struct ab_recording *reference;
 };
 
-static double over(double distance, double norm) { return distance == 0 ? 0 : norm == 0 ? INFINITY : distance / norm; }
-
 /* |a - b| is at least the difference of the norms, of the largest values, and of the sums over sqrt(n). */
 static double proven(const struct ab_summary *a, const struct ab_summary *b) {
   if (a->nonfinite || b->nonfinite) return INFINITY;
   double n = (double)(b->count ? b->count : 1);
   double least = fmax(fabs(a->l2 - b->l2), fabs(a->max_abs - b->max_abs));
-  return over(fmax(least, fabs(a->sum - b->sum) / sqrt(n)), b->l2);
+  return ab_relative(fmax(least, fabs(a->sum - b->sum) / sqrt(n)), b->l2);
 }
 
 static void take(struct walk *w, const struct ab_divergent *point, bool differs) {

@@ -119,13 +119,10 @@ struct ab_golden_rule {
   ab_bounds_fn bounds; /* NULL: knows nothing */
   void *ctx;
 };
-/* What ab_golden_compare judges; it borrows everything, the rule too. */
+/* A run (a) against a golden (b; `side` is its recording, which must outlive the verdict). Exact where both are
+ * portable, else bounded, by estimate, within the golden's own bound or what `bounds` knows. expected: what the config
+ * asks a golden to hold; it must hold exactly that. portable: the run used the portable kernels. Borrows everything,
+ * the rule too. */
 struct ab_comparison ab_golden_comparison(struct ab_golden_rule *rule, const struct ab_recording *run,
                                           const struct ab_recording *side, bool portable,
                                           const struct ab_expected *expected);
-/* Judges a run (a) against a golden (b; `side` is its recording, which must outlive the verdict). Exact where both
- * are portable, else bounded, by estimate, within the golden's own bound or what `bounds` knows. expected: what the
- * config asks a golden to hold; it must hold exactly that. portable: the run used the portable kernels. */
-ab_status ab_golden_compare(struct ab_verdict *out, const struct ab_golden *golden, const struct ab_recording *run,
-                            const struct ab_recording *side, bool portable, const struct ab_expected *expected,
-                            ab_bounds_fn bounds, void *bounds_ctx);

@@ -46,12 +46,3 @@ struct ab_comparison ab_golden_comparison(struct ab_golden_rule *rule, const str
                                 .bounds = bounds_of,
                                 .bounds_ctx = rule};
 }
-
-ab_status ab_golden_compare(struct ab_verdict *out, const struct ab_golden *golden, const struct ab_recording *run,
-                            const struct ab_recording *side, bool portable, const struct ab_expected *expected,
-                            ab_bounds_fn bounds, void *bounds_ctx) {
-  struct ab_golden_rule rule = {golden, bounds, bounds_ctx};
-  struct ab_comparison c = ab_golden_comparison(&rule, run, side, portable, expected);
-  AB_TRY(ab_verdict(out, &c));
-  return AB_OK;
-}

@@ -125,14 +125,9 @@ ab_status ab_golden_content_digest(char out[33], const struct ab_golden *g) {
 
 ab_status ab_golden_text(char **out, const struct ab_golden *golden) {
   struct ab_json_writer *w;
-  const char *text;
-  size_t size;
   AB_TRY(ab_json_writer_new(&w));
   ab_golden_put(w, NULL, golden);
-  ab_status status = ab_json_writer_finish(&text, &size, w);
-  if (status == AB_OK) status = ab_mem_string(out, text);
-  ab_json_writer_free(w);
-  AB_TRY(status);
+  AB_TRY(ab_json_writer_text(out, w));
   return AB_OK;
 }
 

@@ -9,19 +9,16 @@ static bool same_digest(const struct ab_observation *a, const struct ab_observat
   return a->dtype == b->dtype && ab_summary_same(&a->summary, &b->summary);
 }
 
-/* 0 against 0 is 0. */
-static double over(double distance, double norm) { return distance == 0 ? 0 : norm == 0 ? INFINITY : distance / norm; }
-
 /* |a-b| is at least the difference of the norms. */
 static double norm_distance(const struct ab_summary *a, const struct ab_summary *b) {
-  return over(fabs(a->l2 - b->l2), b->l2);
+  return ab_relative(fabs(a->l2 - b->l2), b->l2);
 }
 
 /* The projections' estimate, raised to what a single sample or the norms already prove. */
 static double estimate(const struct ab_fingerprint *a, const struct ab_fingerprint *b) {
-  double distance = over(ab_fingerprint_distance(a, b), b->summary.l2);
+  double distance = ab_relative(ab_fingerprint_distance(a, b), b->summary.l2);
   for (int k = 0; k < AB_SAMPLES; k++) {
-    double proven = over(fabs(a->sample[k] - b->sample[k]), b->summary.l2);
+    double proven = ab_relative(fabs(a->sample[k] - b->sample[k]), b->summary.l2);
     if (!(proven <= distance)) distance = proven;
   }
   double norms = norm_distance(&a->summary, &b->summary);

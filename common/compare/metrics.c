@@ -182,15 +182,14 @@ static double scale_for(double size) {
   return ldexp(1, exponent < -1000 ? 1000 : -exponent);
 }
 
-/* d against b where 0 against 0 is 0. */
-static double ratio(double d, double b) { return d == 0 ? 0 : b == 0 ? INFINITY : d / b; }
+double ab_relative(double distance, double norm) { return distance == 0 ? 0 : norm == 0 ? INFINITY : distance / norm; }
 
 static void conclude(struct ab_difference *d, const struct ab_difference_walk *w) {
   double l2 = sqrt(lanes_fold(w->squares_d)), l2_b = sqrt(lanes_fold(w->squares_b));
   d->l2 = l2 / w->scale_d;
   d->l2_b = l2_b / w->scale_b;
-  d->rel_l2 = ratio(l2, l2_b) * (w->scale_b / w->scale_d);
-  d->max_abs_over_max = ratio(d->max_abs, w->max_b);
+  d->rel_l2 = ab_relative(l2, l2_b) * (w->scale_b / w->scale_d);
+  d->max_abs_over_max = ab_relative(d->max_abs, w->max_b);
   if (d->nonfinite_a + d->nonfinite_b) d->rel_l2 = d->max_abs_over_max = INFINITY;
 }
 

@@ -30,6 +30,9 @@ struct ab_difference {
   enum ab_dtype dtype_a, dtype_b;
 };
 
+/* A distance against the reference's norm: 0 against 0 is 0, anything else against 0 infinite. */
+double ab_relative(double distance, double norm);
+
 /* Views of equal shape, each AB_F32 or AB_F64, or both of one integer type. AB_ESHAPE otherwise. */
 ab_status ab_difference(struct ab_difference *out, const struct ab_view *a, const struct ab_view *b);
 /* The same piece by piece, for what is larger than memory: begin, pieces in row-major order whatever their sizes, end.

@@ -20,21 +20,9 @@ static void put(struct ab_json_writer *w, const struct ab_pending *p) {
 
 ab_status ab_pending_write(const struct ab_pending *pending, const char *path) {
   struct ab_json_writer *w;
-  const char *text;
-  size_t size;
   AB_TRY(ab_json_writer_new(&w));
   put(w, pending);
-  ab_status status = ab_json_writer_finish(&text, &size, w);
-  if (status == AB_OK) status = ab_file_replace(path, text, size);
-  ab_json_writer_free(w);
-  AB_TRY(status);
-  return AB_OK;
-}
-
-static ab_status get(char **out, const struct ab_json *root, const char *key) {
-  const char *text;
-  AB_TRY(ab_json_get_string(&text, root, key));
-  AB_TRY(ab_mem_string(out, text));
+  AB_TRY(ab_json_writer_file(w, path, ab_file_replace));
   return AB_OK;
 }
 
@@ -46,11 +34,11 @@ static ab_status fill(struct ab_pending *p, const struct ab_json *root) {
   if (strcmp(schema, AB_PENDING_SCHEMA) != 0)
     return ab_json_fail(ab_json_find(root, "schema"), "is not " AB_PENDING_SCHEMA);
   AB_TRY(ab_golden_only_keys(root, keys));
-  AB_TRY(get(&p->cause, root, "cause"));
-  AB_TRY(get(&p->verdict, root, "verdict"));
-  AB_TRY(get(&p->command, root, "command"));
+  AB_TRY(ab_json_get_copy(&p->cause, root, "cause"));
+  AB_TRY(ab_json_get_copy(&p->verdict, root, "verdict"));
+  AB_TRY(ab_json_get_copy(&p->command, root, "command"));
   AB_TRY(ab_json_get_bool(&p->engines_equal, root, "engines_equal"));
-  if (ab_json_find(root, "from")) AB_TRY(get(&p->from, root, "from"));
+  if (ab_json_find(root, "from")) AB_TRY(ab_json_get_copy(&p->from, root, "from"));
   AB_TRY(ab_json_get_object(&golden, root, "golden"));
   AB_TRY(ab_golden_from(&p->golden, golden));
   return AB_OK;

@@ -55,8 +55,7 @@ enum ab_exit ab_report_exit(const struct ab_report *report);
 /* Ten lines, verdict first, and those of teeth.h; failures, the sentence of `extra` and the reasons of a cause come on
  * lines of their own after the first. Text from outside is escaped. Owned by the caller. */
 ab_status ab_report_text(char **out, const struct ab_report *report);
-ab_status ab_report_json(char **out, const struct ab_report *report);
-/* The same object as a member of a larger document. */
+/* The JSON form, as a document (key NULL) or a member of a larger one. */
 void ab_report_put(struct ab_json_writer *writer, const char *key, const struct ab_report *report);
 /* "-" is stdout, anything else an atomically replaced file. A short or failed write is AB_EIO. */
 ab_status ab_report_write(const char *path, const char *text);

@@ -305,16 +305,3 @@ void ab_report_put(struct ab_json_writer *w, const char *key, const struct ab_re
   ab_json_put_end(w);
   ab_json_put_end(w);
 }
-
-ab_status ab_report_json(char **out, const struct ab_report *report) {
-  struct ab_json_writer *w;
-  const char *text;
-  size_t size;
-  AB_TRY(ab_json_writer_new(&w));
-  ab_report_put(w, NULL, report);
-  ab_status status = ab_json_writer_finish(&text, &size, w);
-  if (status == AB_OK) status = ab_mem_string(out, text);
-  ab_json_writer_free(w);
-  AB_TRY(status);
-  return AB_OK;
-}

@@ -21,8 +21,6 @@ struct join {
   size_t elements[AB_QUANTITIES];
 };
 
-static bool takes_part(const struct join *j, enum ab_quantity quantity) { return j->c->quantities >> quantity & 1; }
-
 static void note_change(struct join *j, enum ab_quantity quantity) {
   j->v->changed++;
   j->v->changed_of[quantity]++;
@@ -145,7 +143,7 @@ static bool both_float(enum ab_dtype a, enum ab_dtype b) {
 
 static ab_status join_tensor(struct join *j, const struct ab_recorded *rb) {
   const struct ab_observation *b = &rb->observation;
-  if (!takes_part(j, ab_quantity_of(&b->id))) return AB_OK;
+  if (!ab_takes_part(j->c, ab_quantity_of(&b->id))) return AB_OK;
   const struct ab_recorded *ra = ab_recording_find(j->c->a, &b->id);
   enum ab_change change;
   if (!ra)
@@ -175,7 +173,7 @@ static ab_status judge_metric(struct join *j, const struct ab_recorded_metric *r
 }
 
 static ab_status join_metric(struct join *j, const struct ab_recorded_metric *rb) {
-  if (!takes_part(j, AB_Q_METRIC)) return AB_OK;
+  if (!ab_takes_part(j->c, AB_Q_METRIC)) return AB_OK;
   const struct ab_recorded_metric *ra = ab_recording_metric(j->c->a, rb->metric.step, rb->metric.name);
   if (ra && (ra->metric.f32 == rb->metric.f32 || j->c->retyped)) return judge_metric(j, ra, rb);
   note_change(j, AB_Q_METRIC);
@@ -187,13 +185,13 @@ static ab_status join_rest(struct join *j) {
   const struct ab_recording *a = j->c->a, *b = j->c->b;
   for (size_t i = 0; i < a->observations; i++) {
     const struct ab_observation *o = &a->observation[i].observation;
-    if (!takes_part(j, ab_quantity_of(&o->id)) || ab_recording_find(b, &o->id)) continue;
+    if (!ab_takes_part(j->c, ab_quantity_of(&o->id)) || ab_recording_find(b, &o->id)) continue;
     j->v->ignored += j->c->partial;
     if (j->c->partial) continue;
     note_change(j, ab_quantity_of(&o->id));
     AB_TRY(ab_groups_add(&j->groups, AB_CHANGE_ADDED, o, NULL));
   }
-  for (size_t i = 0; i < a->metrics && takes_part(j, AB_Q_METRIC); i++) {
+  for (size_t i = 0; i < a->metrics && ab_takes_part(j->c, AB_Q_METRIC); i++) {
     const struct ab_metric *m = &a->metric[i].metric;
     if (ab_recording_metric(b, m->step, m->name)) continue;
     j->v->ignored += j->c->partial;
@@ -223,7 +221,7 @@ static bool count(struct join *j) {
   bool right = e->steps == AB_UNCOUNTED || e->steps == j->steps;
   v->steps = (struct ab_tally){e->steps, j->steps};
   for (int q = 0; q < AB_QUANTITIES; q++) {
-    bool metric = q == AB_Q_METRIC, part = takes_part(j, (enum ab_quantity)q);
+    bool metric = q == AB_Q_METRIC, part = ab_takes_part(j->c, (enum ab_quantity)q);
     size_t tensors = part ? e->tensors[q] : AB_UNCOUNTED, elements = part && !metric ? e->elements[q] : AB_UNCOUNTED;
     struct ab_tally *row = &v->by_quantity[q];
     row->expected = tensors;

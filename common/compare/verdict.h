@@ -49,6 +49,9 @@ struct ab_comparison {
   ab_bounds_fn bounds; /* NULL: none known */
   void *bounds_ctx;
 };
+static inline bool ab_takes_part(const struct ab_comparison *c, enum ab_quantity quantity) {
+  return c->quantities >> quantity & 1;
+}
 
 enum ab_change { AB_CHANGE_MISSING, AB_CHANGE_ADDED, AB_CHANGE_RESHAPED, AB_CHANGE_RETYPED, AB_CHANGES };
 const char *ab_change_name(enum ab_change change);

@@ -86,17 +86,12 @@ static ab_status write_json(const struct ab_dump *d, const char *folder, const c
                             void (*put)(struct ab_json_writer *w, const struct ab_dump *d)) {
   char path[AB_FOLDER_MAX];
   struct ab_json_writer *w;
-  const char *text;
-  size_t size;
   AB_TRY(ab_bundle_path(path, folder, name));
   AB_TRY(ab_json_writer_new(&w));
   ab_json_put_object(w, NULL, false);
   put(w, d);
   ab_json_put_end(w);
-  ab_status status = ab_json_writer_finish(&text, &size, w);
-  if (status == AB_OK) status = ab_file_write(path, text, size);
-  ab_json_writer_free(w);
-  AB_TRY(status);
+  AB_TRY(ab_json_writer_file(w, path, ab_file_write));
   return AB_OK;
 }
 

@@ -119,18 +119,9 @@ static ab_status read_outputs(struct ab_results *e, struct ab_tree **out, const 
   return AB_OK;
 }
 
-/* A record of other steps than the batch's would be held to a part of itself only. Results alone have no batch; who
- * reads those knows the steps. */
-static ab_status check_steps(const struct ab_results *e, const struct ab_bundle *b) {
-  if (!b->train || !b->batch || (int64_t)e->steps == ab_bundle_steps(b)) return AB_OK;
-  return AB_FAIL(AB_EFORMAT, "'%s/expected.json': steps has %zu entries; expected %lld, the steps of the batch",
-                 b->folder, e->steps, (long long)ab_bundle_steps(b));
-}
-
 static ab_status read_all(struct ab_results *e, const struct ab_bundle *b) {
   AB_TRY(read_leaves(&e->grads_sequential, b, "grads_sequential.safetensors"));
   AB_TRY(read_json(e, b));
-  AB_TRY(check_steps(e, b));
   AB_TRY(read_leaves(&e->grads, b, "grads.safetensors"));
   AB_TRY(read_leaves(&e->params_final, b, "params_final.safetensors"));
   AB_TRY(read_leaves(&e->params_step1, b, "params_step1.safetensors"));

@@ -341,7 +341,9 @@ static enum ab_exit judge_run(const char *numerics, bool portable, float off, do
   g->bound = bound;
   struct ab_expected expected = expected_run();
   ck_ok(ab_golden_recording(&side, g));
-  ck_ok(ab_golden_compare(&v, g, run.recording, side, portable, &expected, NULL, NULL));
+  struct ab_golden_rule rule = {.golden = g};
+  struct ab_comparison c = ab_golden_comparison(&rule, run.recording, side, portable, &expected);
+  ck_ok(ab_verdict(&v, &c));
   ck_assert_str_eq(v.name_b, "golden");
   enum ab_exit exit = v.exit;
   *worst = v.worst;
@@ -380,7 +382,9 @@ START_TEST(a_golden_lacking_what_the_config_asks_for_is_not_equal) {
   struct ab_expected expected = expected_run();
   g->leaves--; /* content vanished from the file */
   ck_ok(ab_golden_recording(&side, g));
-  ck_ok(ab_golden_compare(&v, g, s.recording, side, true, &expected, NULL, NULL));
+  struct ab_golden_rule rule = {.golden = g};
+  struct ab_comparison c = ab_golden_comparison(&rule, s.recording, side, true, &expected);
+  ck_ok(ab_verdict(&v, &c));
   ck_assert_int_eq(v.exit, AB_EXIT_INCOMPARABLE);
   ck_assert(!v.counts_right);
   ab_verdict_free(&v);

@@ -28,8 +28,9 @@ static struct ab_verdict judge_golden(const struct side *run, const struct side 
                                       struct known *known, bool portable) {
   struct ab_verdict v;
   struct ab_expected expected = expected_run();
-  ck_ok(ab_golden_compare(&v, g, run->recording, side->recording, portable, &expected, known ? known_bounds : NULL,
-                          known));
+  struct ab_golden_rule rule = {g, known ? known_bounds : NULL, known};
+  struct ab_comparison c = ab_golden_comparison(&rule, run->recording, side->recording, portable, &expected);
+  ck_ok(ab_verdict(&v, &c));
   return v;
 }
 
@@ -87,7 +88,9 @@ START_TEST(a_failure_is_passed_on) {
   struct ab_verdict v;
   struct side run = side_values("linen"), side = side_values("golden");
   side_run(&side, false, true);
-  ck_fails(ab_golden_compare(&v, &g, run.recording, side.recording, true, &expected, NULL, NULL), AB_ECOMM, "linen");
+  struct ab_golden_rule rule = {.golden = &g};
+  struct ab_comparison c = ab_golden_comparison(&rule, run.recording, side.recording, true, &expected);
+  ck_fails(ab_verdict(&v, &c), AB_ECOMM, "linen");
   side_free(&run);
   side_free(&side);
 }

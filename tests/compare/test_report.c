@@ -1,8 +1,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "report.h"
-#include "schema.h"
+#include "report_doc.h"
 #include "sides.h"
 
 /* A red run with everything in it: one ulp, a NaN, a missing leaf, an oracle within its bounds. */
@@ -59,15 +58,6 @@ static int lines_of(const char *text) {
   int lines = 0;
   for (; *text; text++) lines += *text == '\n';
   return lines;
-}
-
-static struct ab_json *json_of(const struct ab_report *report) {
-  char *text;
-  struct ab_json *root;
-  ck_ok(ab_report_json(&text, report));
-  ck_ok(ab_json_parse(&root, text, strlen(text), "report", NULL));
-  ab_mem_free(text);
-  return root;
 }
 
 /* The member at a path of keys and element numbers, "comparisons/0/worst". */
@@ -258,14 +248,6 @@ START_TEST(a_fully_wrong_run_stays_short) {
 }
 END_TEST
 
-static struct ab_json *schema_root(void) {
-  char path[1024];
-  struct ab_json *root;
-  snprintf(path, sizeof path, "%s/docs/report.schema.json", getenv("AB_SOURCE_ROOT"));
-  ck_ok(ab_json_read(&root, path, NULL));
-  return root;
-}
-
 static void check_schema(const struct ab_report *report) {
   struct ab_json *schema = schema_root(), *json = json_of(report);
   struct schema s = {.root = schema};
@@ -291,7 +273,7 @@ START_TEST(every_report_fits_the_published_schema) {
   struct ab_report explained = {.explained = &list};
   char *text;
   check_schema(&explained);
-  ck_ok(ab_report_json(&text, &explained));
+  report_json(&text, &explained);
   has(text, "\"text\": \"is zero\"");
   ab_mem_free(text);
   struct ab_divergent point = {.known = true, .id = list.line[0].of, .writer = "wo", .distance = 0.5};
@@ -334,7 +316,7 @@ START_TEST(the_schema_check_can_fail) {
   run_start(&r, 1.5f, true);
   struct ab_json *schema = schema_root();
   char *text;
-  ck_ok(ab_report_json(&text, &r.report));
+  report_json(&text, &r.report);
   static const char *const edits[][2] = {{"\"exit_code\": 5", "\"exit_code\": 7"}, {"\"cause\"", "\"Cause\""},
                                          {"\"pattern\": \"", "\"pattern\": 1, \"x\": \""}, {"\"bits\": ", "\"bit\": "}};
   for (size_t i = 0; i < sizeof edits / sizeof *edits; i++) {

@@ -1,5 +1,5 @@
 #include "report_forms.h"
-#include "schema.h"
+#include "report_doc.h"
 #include "sides.h"
 
 static const char evil[] = "x]]><script>alert(1)</script>`|\n::error::pwned\r%0A##[add-path]/e \x1b[2J@root #1 \xe2\x80\xae";
@@ -248,10 +248,7 @@ START_TEST(verbose_lists_all_that_differs) {
   text = made(AB_FORM_JSON, NULL, &r.entry, 1, AB_EXIT_DIFFERENT);
   has(text, "\"findings_left_out\": 0");
   ck_assert_uint_eq(times(text, "\"tensor\": \"linen/kernel\""), 5);
-  char path[1024];
-  struct ab_json *schema, *json;
-  snprintf(path, sizeof path, "%s/docs/report.schema.json", getenv("AB_SOURCE_ROOT"));
-  ck_ok(ab_json_read(&schema, path, NULL));
+  struct ab_json *schema = schema_root(), *json;
   ck_ok(ab_json_parse(&json, text, strlen(text), "report", NULL));
   struct schema s = {.root = schema};
   ck_assert_msg(schema_check(&s, json, schema), "%s", s.why);

@@ -110,9 +110,17 @@ static ab_status must_hold(const struct ab_reference *r) {
   return AB_FAIL(AB_ENOTFOUND, "%s/%s.safetensors is missing: nothing to compare with", bundle->folder, missing);
 }
 
+/* A record of other steps than the batch's would be held to a part of itself only. */
+static ab_status check_steps(const struct ab_results *e, const struct ab_bundle *b) {
+  if (!b->train || (int64_t)e->steps == ab_bundle_steps(b)) return AB_OK;
+  return AB_FAIL(AB_EFORMAT, "'%s/expected.json': steps has %zu entries; expected %lld, the steps of the batch",
+                 b->folder, e->steps, (long long)ab_bundle_steps(b));
+}
+
 static ab_status open_reference(struct ab_reference *r) {
   const struct ab_bundle *bundle = r->opened->bundle;
   AB_TRY(ab_bundle_expect(&r->results, bundle));
+  AB_TRY(check_steps(&r->results, bundle));
   AB_TRY(must_hold(r));
   r->as_meant = shows_defect(r->opened->config) && ab_results_as_meant(&r->results);
   AB_TRY(ab_bounds_open(&r->bounds, bundle->folder, bundle->train));

@@ -61,7 +61,7 @@ static ab_status leave_out(struct ab_judgement *j, struct ab_comparison *c, cons
   if (!j->program[0].path && !j->program[1].path) return AB_OK;
   for (int i = 0; i < 2; i++) {
     bool here = reports(a, newer[i]), there = reports(b, newer[i]);
-    if ((here && there) || !(c->quantities >> newer[i] & 1)) continue;
+    if ((here && there) || !ab_takes_part(c, newer[i])) continue;
     c->quantities &= ~(1u << newer[i]);
     if (here != there)
       AB_TRY(ab_judgement_note(j, "%s reports no %s: not compared with %s", here ? b->name : a->name,

@@ -131,14 +131,9 @@ static void put_artifact(struct ab_json_writer *w, const struct ab_artifact *a) 
 
 static ab_status write_json(const struct ab_artifact *a, const char *path) {
   struct ab_json_writer *w;
-  const char *text;
-  size_t size;
   AB_TRY(ab_json_writer_new(&w));
   put_artifact(w, a);
-  ab_status status = ab_json_writer_finish(&text, &size, w);
-  if (status == AB_OK) status = ab_file_write(path, text, size);
-  ab_json_writer_free(w);
-  AB_TRY(status);
+  AB_TRY(ab_json_writer_file(w, path, ab_file_write));
   return AB_OK;
 }
 
