@@ -5,6 +5,7 @@
 
 #include "controls_parts.h"
 #include "mem.h"
+#include "norm.h"
 
 static const uint64_t M61 = (UINT64_C(1) << 61) - 1;
 
@@ -142,15 +143,16 @@ static double element(const struct ab_view *view, size_t i) {
   return view->dtype == AB_F32 ? (double)((const float *)view->data)[i] : ((const double *)view->data)[i];
 }
 
-/* |a - b| / |b|, summed the plain way: what the verdict's own distance must come near to. */
-static double plain_distance(const struct ab_view *a, const struct ab_view *b) {
+/* |a - b| against the norm of b, summed the plain way: what the verdict's own distance must come near to. */
+static double plain_distance(const struct ab_view *a, const struct ab_view *b, const struct ab_comparison *c,
+                             const struct ab_identity *id) {
   double apart = 0, size = 0;
   for (size_t i = 0; i < ab_view_count(b); i++) {
     double d = element(a, i) - element(b, i);
     apart += d * d;
     size += element(b, i) * element(b, i);
   }
-  return sqrt(apart) / sqrt(size);
+  return sqrt(apart) / ab_norm_of(c->b, id, sqrt(size));
 }
 
 static ab_status measure(struct ab_trial *t, double *own, double *plain) {
@@ -162,8 +164,8 @@ static ab_status measure(struct ab_trial *t, double *own, double *plain) {
   ab_view_contiguous(&a);
   AB_TRY(c->values(c->values_ctx, 1, &other->observation, &b));
   AB_TRY(ab_difference(&difference, &a, &b));
-  *own = difference.rel_l2;
-  *plain = plain_distance(&a, &b);
+  *own = ab_distance_of(&difference, c->b, &o->id);
+  *plain = plain_distance(&a, &b, c, &o->id);
   return AB_OK;
 }
 

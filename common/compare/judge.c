@@ -4,24 +4,25 @@
 #include <string.h>
 
 #include "mem.h"
+#include "norm.h"
 
 static bool same_digest(const struct ab_observation *a, const struct ab_observation *b) {
   return a->dtype == b->dtype && ab_summary_same(&a->summary, &b->summary);
 }
 
 /* |a-b| is at least the difference of the norms. */
-static double norm_distance(const struct ab_summary *a, const struct ab_summary *b) {
-  return ab_relative(fabs(a->l2 - b->l2), b->l2);
+static double norm_distance(const struct ab_summary *a, const struct ab_summary *b, double norm) {
+  return ab_relative(fabs(a->l2 - b->l2), norm);
 }
 
 /* The projections' estimate, raised to what a single sample or the norms already prove. */
-static double estimate(const struct ab_fingerprint *a, const struct ab_fingerprint *b) {
-  double distance = ab_relative(ab_fingerprint_distance(a, b), b->summary.l2);
+static double estimate(const struct ab_fingerprint *a, const struct ab_fingerprint *b, double norm) {
+  double distance = ab_relative(ab_fingerprint_distance(a, b), norm);
   for (int k = 0; k < AB_SAMPLES; k++) {
-    double proven = ab_relative(fabs(a->sample[k] - b->sample[k]), b->summary.l2);
+    double proven = ab_relative(fabs(a->sample[k] - b->sample[k]), norm);
     if (!(proven <= distance)) distance = proven;
   }
-  double norms = norm_distance(&a->summary, &b->summary);
+  double norms = norm_distance(&a->summary, &b->summary, norm);
   return norms <= distance ? distance : norms;
 }
 
@@ -44,8 +45,8 @@ static ab_status from_values(struct ab_finding *finding, bool *found, const stru
   if (status == AB_ENOTFOUND) return AB_OK;
   AB_TRY(status);
   finding->evidence = AB_EVIDENCE_VALUES;
-  finding->distance = finding->difference.integers && finding->difference.differing ? INFINITY
-                                                                                      : finding->difference.rel_l2;
+  bool integers = finding->difference.integers && finding->difference.differing;
+  finding->distance = integers ? INFINITY : ab_distance_of(&finding->difference, c->b, &b->id);
   return AB_OK;
 }
 
@@ -54,7 +55,7 @@ static bool from_fingerprints(struct ab_finding *finding, const struct ab_compar
   const struct ab_fingerprint *b = ab_recording_fingerprint(c->b, &finding->id);
   if (!a || !b || a->seed != b->seed || !ab_shape_equal(&a->shape, &b->shape)) return false;
   finding->evidence = AB_EVIDENCE_ESTIMATE;
-  finding->distance = estimate(a, b);
+  finding->distance = estimate(a, b, ab_norm_of(c->b, &finding->id, b->summary.l2));
   return true;
 }
 
@@ -78,7 +79,7 @@ ab_status ab_judge_tensor(struct ab_finding *finding, bool *judged, const struct
     return AB_OK;
   }
   if (!found) found = from_fingerprints(finding, c);
-  if (!found) finding->distance = norm_distance(&a->summary, &b->summary);
+  if (!found) finding->distance = norm_distance(&a->summary, &b->summary, ab_norm_of(c->b, &b->id, b->summary.l2));
   if (nonfinite) finding->distance = INFINITY;
   bool equal_values = finding->evidence == AB_EVIDENCE_VALUES && !finding->difference.differing;
   finding->differs = a->dtype == b->dtype || !equal_values;

@@ -1,0 +1,93 @@
+/* A mean whose terms cancel is measured against what it is a mean of: near zero it is judged like any other, and a fault
+ * of a millionth of the layer's output is still one. */
+#include "norm.h"
+#include "judge.h"
+#include "sides.h"
+
+/* What a layer sowed: {mean, stdev} of a side. */
+static void sow(struct side *s, double mean, double stdev, const char *deviation) {
+  const char *const names[] = {"intermediates/activation_mean", deviation};
+  const double values[] = {mean, stdev};
+  for (int i = 0; i < 2; i++) {
+    struct ab_identity id = identity(0, 1, names[i], AB_FORWARD);
+    struct ab_tensor *tensor = side_tensor(s, &id, AB_F64, (struct ab_shape){1, {1}});
+    *(double *)tensor->data = values[i];
+    side_observe(s, &id);
+  }
+  ab_recording_complete(s->recording);
+}
+
+static ab_status read_side(void *ctx, int side, const struct ab_observation *observation, struct ab_view *out) {
+  struct side *const *sides = ctx;
+  char path[AB_IDENTITY_TEXT];
+  ab_identity_print(path, &observation->id);
+  *out = ab_view_of(ab_tree_find(sides[side]->tree, path));
+  return AB_OK;
+}
+
+static struct ab_verdict judge_means(double mean_a, double mean_b, double stdev, const char *deviation, bool values) {
+  struct side a = side_new("a"), b = side_new("b"), *sides[] = {&a, &b};
+  struct ab_verdict v;
+  sow(&a, mean_a, stdev, deviation);
+  sow(&b, mean_b, stdev, deviation);
+  struct ab_comparison c = {.a = a.recording, .b = b.recording, .pair = AB_PAIR_F64, .quantities = AB_Q_ALL,
+                            .values = values ? read_side : NULL, .values_ctx = sides};
+  c.expected.steps = AB_UNCOUNTED;
+  for (int q = 0; q < AB_QUANTITIES; q++) c.expected.tensors[q] = c.expected.elements[q] = AB_UNCOUNTED;
+  ck_ok(ab_verdict(&v, &c));
+  side_free(&a);
+  side_free(&b);
+  return v;
+}
+
+/* {mean of a, of b, stdev, distance}: sqrt(3^2 + 4^2) = 5. */
+static const double rows[][4] = {{3 + 5e-14, 3, 4, 1e-14},  {3 + 5e-12, 3, 4, 1e-12},  {1e-16, 0, 1, 1e-16},
+                                 {1e-12, 0, 1, 1e-12},      {1e-16, -1e-16, 1, 2e-16}, {1e-6, 2e-6, 1, 1e-6},
+                                 {1, 1 + 1e-14, 0, 1e-14},  {1e-30, 0, 0, INFINITY},   {1e-20, 2e-20, 0, 0.5}};
+enum { ROWS = sizeof rows / sizeof *rows };
+
+START_TEST(a_mean_is_measured_against_the_root_mean_square) {
+  const double *row = rows[_i];
+  struct ab_verdict v = judge_means(row[0], row[1], row[2], "intermediates/activation_stdev", true);
+  double apart = v.worst.distance;
+  ck_assert_msg(apart == row[3] || fabs(apart - row[3]) <= 0.02 * row[3], "row %d: %g, expected %g", _i, apart, row[3]);
+  ck_assert_int_eq((int)v.failing, row[3] > 1e-13);
+  ck_assert_int_eq(v.exit, row[3] > 1e-13 ? AB_EXIT_DIFFERENT : AB_EXIT_EQUAL);
+  ab_verdict_free(&v);
+}
+END_TEST
+
+/* Not kept values: what the norms prove is measured against the same. */
+START_TEST(without_values_too) {
+  struct ab_verdict v = judge_means(1e-9, 0, 1, "intermediates/activation_stdev", false);
+  ck_assert_int_eq((int)v.failing, 1);
+  ck_assert_double_eq_tol(v.first.distance, 1e-9, 1e-15);
+  ab_verdict_free(&v);
+}
+END_TEST
+
+START_TEST(alone_or_beside_a_deviation_that_is_none_it_keeps_its_own_norm) {
+  struct ab_verdict v = judge_means(1e-16, 2e-16, 1, "intermediates/activation_fraction_zero", true);
+  ck_assert_int_eq((int)v.failing, 1);
+  ck_assert_double_eq_tol(v.first.distance, 0.5, 1e-12);
+  ab_verdict_free(&v);
+  v = judge_means(1e-16, 2e-16, INFINITY, "intermediates/activation_stdev", true);
+  ck_assert_int_eq((int)v.failing, 2);
+  ck_assert_double_eq_tol(v.first.distance, 0.5, 1e-12);
+  ab_verdict_free(&v);
+  v = judge_means(NAN, 1, 1, "intermediates/activation_stdev", true);
+  ck_assert_int_eq((int)v.failing, 1);
+  ck_assert(isinf(v.first.distance));
+  ab_verdict_free(&v);
+}
+END_TEST
+
+int main(void) {
+  Suite *suite = suite_create("norm");
+  TCase *tcase = tcase_create("norm");
+  tcase_add_loop_test(tcase, a_mean_is_measured_against_the_root_mean_square, 0, ROWS);
+  tcase_add_test(tcase, without_values_too);
+  tcase_add_test(tcase, alone_or_beside_a_deviation_that_is_none_it_keeps_its_own_norm);
+  suite_add_tcase(suite, tcase);
+  return ab_run_suite(suite);
+}
