@@ -8,6 +8,7 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 import struct
 import subprocess
 import sys
@@ -23,6 +24,8 @@ SMALL = str(FAULTS / 'circ.yml')  # a config that runs in a fraction of a second
 EQUAL, DIFFERENT, USAGE, SIDE, GOLDEN, INCOMPARABLE = range(6)
 TOOL = BUILD / 'tools/ab_compare'
 LIMIT = 300  # seconds: a tool that hangs fails, it does not hang the tests
+
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # an ignored one is handed down: under nohup no tool would hear it
 
 WORK = pathlib.Path(tempfile.mkdtemp(prefix='abpipe-e2e-'))
 atexit.register(shutil.rmtree, WORK, ignore_errors=True)
