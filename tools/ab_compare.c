@@ -3,6 +3,7 @@
 
 #include "cell.h"
 #include "file.h"
+#include "guard.h"
 #include "outcome.h"
 #include "side_mode.h"
 #include "start.h"
@@ -78,6 +79,7 @@ static int act(const struct ab_request *request) {
 
 int main(int argc, char **argv) {
   struct ab_request request;
+  if (argc > 2 && strcmp(argv[1], "--" AB_GUARD) == 0) return ab_guard_main(argv + 2);
   int code = ab_start("ab_compare", argc, argv);
   if (code) return code;
   if (ab_request_parse(&request, argc, argv) == AB_OK) {

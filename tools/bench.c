@@ -205,7 +205,7 @@ static ab_status measure_step(const struct asked *asked) {
 }
 
 static int child_main(const struct asked *asked) {
-  ab_status status = ab_process_die_with_parent();
+  ab_status status = ab_process_end_with_parent(SIGKILL);
   if (status == AB_OK && asked->step) status = measure_step(asked);
   if (status == AB_OK && asked->pass) status = bench_diff_pass(asked->pass, asked->against);
   if (status == AB_OK && asked->capture) status = bench_capture_run(asked->of, asked->capture);

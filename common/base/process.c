@@ -68,11 +68,15 @@ static void look_for_end(struct running *running) {
   if (running->kill_at == 0 || until < running->kill_at) running->kill_at = until;
 }
 
-/* What stands in a pipe when its writers are dead. Bounded: one may have left the group and write on. */
-static void drain_and_close(struct running *running, int *fd) {
+/* What stands in a pipe when its writer has ended. Bounded: another one may write on. False when there is another. */
+static bool drained(struct running *running, int *fd) {
   for (int i = 0; i < MOST_DRAINED && *fd >= 0; i++)
     if (!read_pipe(running, fd)) break;
-  if (*fd >= 0) close(*fd);
+  return *fd < 0;
+}
+
+static void drain_and_close(struct running *running, int *fd) {
+  if (!drained(running, fd)) close(*fd);
   *fd = -1;
 }
 
@@ -85,9 +89,18 @@ static void note_status(struct ab_process_result *result, int status) {
 static struct running *volatile watched;
 static volatile size_t watched_count;
 
+/* What clears up after itself is told to, and waited for without reaping it; then whoever is left of the group dies. */
+static void kill_group(const struct running *running) {
+  siginfo_t info;
+  int signal = running->spec->end_signal;
+  if (signal && kill(running->pid, signal) == 0 && kill(running->pid, SIGCONT) == 0)
+    while (waitid(P_PID, (id_t)running->pid, &info, WEXITED | WNOWAIT) != 0 && errno == EINTR) {}
+  kill(-running->pid, SIGKILL);
+}
+
 void process_kill_all(void) {
   for (size_t i = 0; watched && i < watched_count; i++)
-    if (watched[i].pid) kill(-watched[i].pid, SIGKILL);
+    if (watched[i].pid) kill_group(&watched[i]);
   for (size_t i = 0; watched && i < watched_count; i++)
     if (watched[i].pid) waitpid(watched[i].pid, NULL, 0); /* none writes when its files are removed */
 }
@@ -96,7 +109,7 @@ static void finish(struct running *running) {
   struct rusage usage = {0};
   int status = 0;
   pid_t ended = running->pid, pid;
-  kill(-ended, SIGKILL);
+  kill_group(running);
   running->pid = 0; /* before its number is free for another */
   do pid = wait4(ended, &status, 0, &usage);
   while (pid < 0 && errno == EINTR);
@@ -121,7 +134,7 @@ static void judge(struct running *running) {
     end_soon(running);
   }
   if (running->kill_at > 0 && now >= running->kill_at) {
-    running->result->held = running->ended;
+    running->result->held = running->ended && !(drained(running, &running->stream) & drained(running, &running->tail));
     finish(running);
   }
 }
@@ -214,6 +227,8 @@ void ab_process_print(char *text, size_t size, const struct ab_process_result *r
     snprintf(text, size, "was killed by SIG%s", name);
   else if (result->signal)
     snprintf(text, size, "was killed by signal %d", result->signal);
+  else if (result->held && result->exit_code == 0)
+    snprintf(text, size, "left a process behind that held its stream and was killed");
   else
     snprintf(text, size, "exited with code %d", result->exit_code);
 }
@@ -230,7 +245,7 @@ static const char *last_line(const struct ab_process_result *result, size_t *len
 ab_status ab_process_check(const struct ab_process_result *result, const char *name) {
   char how[128], line[256], shown[512];
   size_t length;
-  if (result->exit_code == 0 && !result->timed_out && !result->signal) return AB_OK;
+  if (result->exit_code == 0 && !result->timed_out && !result->signal && !result->held) return AB_OK;
   ab_process_print(how, sizeof how, result);
   const char *last = last_line(result, &length);
   snprintf(line, sizeof line, "%.*s", (int)(length < sizeof line ? length : sizeof line - 1), last);

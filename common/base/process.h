@@ -24,6 +24,7 @@ struct ab_process_spec {
   int stream_fd;         /* the child's descriptor that is a pipe to us: 1 or 3..AB_STREAM_FD_MAX; 0 for none */
   double timeout;        /* seconds; 0 for none */
   uint64_t memory_limit; /* RLIMIT_AS of the child in bytes; 0 for none */
+  int end_signal;        /* for a program that ends with this signal, and ends all that it started; 0 for none */
   /* Takes bytes of the stream as they come. A failure ends the child and is returned by the run. */
   ab_status (*take)(void *ctx, const void *bytes, size_t count);
   void *ctx;
@@ -31,7 +32,7 @@ struct ab_process_spec {
 
 struct ab_process_result {
   bool timed_out;       /* ended by us at the deadline */
-  bool held;            /* a process it left behind held the pipe and was killed */
+  bool held;            /* a process it left behind held a pipe and was killed: what it wrote may be half */
   int exit_code;        /* -1 unless it exited */
   int signal;           /* 0 unless a signal ended it */
   double seconds;       /* wall time */
@@ -49,11 +50,11 @@ ab_status ab_process_run_all(struct ab_process_result *out, const struct ab_proc
 
 /* "exited with code 7", "was killed by SIGSEGV", "did not finish in time ..."; cut to size. */
 void ab_process_print(char *text, size_t size, const struct ab_process_result *result);
-/* AB_OK for exit code 0 in time, else AB_ECOMM: "<name> <print>: <last line of the tail>". */
+/* AB_OK for exit code 0 in time with no pipe held, else AB_ECOMM: "<name> <print>: <last line of the tail>". */
 ab_status ab_process_check(const struct ab_process_result *result, const char *name);
 
-/* In a child, first thing in main: it dies when its parent does, also when that has happened already (AB_ECOMM). */
-ab_status ab_process_die_with_parent(void);
+/* In a child, first thing in main: it gets this signal when its parent dies; AB_ECOMM when it has died already. */
+ab_status ab_process_end_with_parent(int signal);
 /* In every main: opens /dev/null on closed descriptors 0 to 2, so that no file of ours is taken for standard output;
  * on 1 for reading only, so that a report that goes nowhere is a failed write. */
 ab_status ab_process_claim_standard_fds(void);

@@ -180,9 +180,9 @@ ab_status process_start(struct running *running) {
 }
 
 /* The parent may have died before prctl took effect: then nobody would tell us. */
-ab_status ab_process_die_with_parent(void) {
+ab_status ab_process_end_with_parent(int signal) {
   int64_t parent;
-  if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) return AB_FAIL(AB_ECOMM, "cannot tie this process to its parent");
+  if (prctl(PR_SET_PDEATHSIG, signal) != 0) return AB_FAIL(AB_ECOMM, "cannot tie this process to its parent");
   const char *text = getenv(PARENT_VARIABLE);
   if (!text) return AB_OK;
   AB_TRY(ab_number_int64(&parent, text));

@@ -137,6 +137,7 @@ START_TEST(a_grandchild_that_holds_the_pipe_is_ended) {
   ck_assert(result->held);
   ck_assert(!result->timed_out);
   ck_assert_int_eq(result->exit_code, 0);
+  ck_fails(ab_process_check(result, "side A"), AB_ECOMM, "side A left a process behind that held its stream");
   check_group_is_gone(stream.bytes);
 }
 END_TEST
@@ -237,7 +238,7 @@ static void own_path(char *path, size_t size) {
 
 /* Run as a program of its own: tells its id and would live for a minute. */
 static int be_side(void) {
-  if (ab_process_die_with_parent() != AB_OK) return 3;
+  if (ab_process_end_with_parent(SIGKILL) != AB_OK) return 3;
   dprintf(3, "%ld\n", (long)getpid());
   sleep(60);
   return 0;

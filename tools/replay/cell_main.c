@@ -1,3 +1,4 @@
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -33,7 +34,7 @@ int ab_cell_main(const struct ab_request *request) {
   struct ab_artifact artifact = {0};
   struct ab_replayed replayed;
   enum ab_exit exit;
-  ab_status status = ab_process_die_with_parent();
+  ab_status status = ab_process_end_with_parent(SIGKILL);
   if (status == AB_OK) status = ab_artifact_read(&artifact, request->side_cell);
   if (status == AB_OK) status = ab_float_environment_workers();
   if (status == AB_OK) status = ab_cell_judge(&replayed, &exit, &artifact);

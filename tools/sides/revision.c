@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "file.h"
+#include "guard.h"
 #include "mem.h"
 #include "process.h"
 
@@ -33,9 +34,8 @@ static bool is_commit(const char *text) {
   return strspn(text, "0123456789abcdef") >= COMMIT && strchr("\n", text[COMMIT]);
 }
 
-static ab_status run(struct ab_process_result *result, const char *name, const char *const *arguments,
-                     double timeout) {
-  struct ab_process_spec spec = {.name = name, .program = arguments[0], .arguments = arguments, .timeout = timeout};
+static ab_status git(struct ab_process_result *result, const char *const *arguments) {
+  struct ab_process_spec spec = {.name = "git", .program = "git", .arguments = arguments, .timeout = ASK_TIMEOUT};
   return ab_process_run(result, &spec);
 }
 
@@ -46,13 +46,13 @@ static ab_status resolve(char commit[48], const char *option, const char *rev, c
   const char *const repository[] = {"git", "-C", source, "rev-parse", "--git-dir", NULL};
   const char *const revision[] = {"git", "-C", source, "rev-parse", "--verify", "--quiet", "--end-of-options", wanted,
                                   NULL};
-  ab_status status = run(result, "git", repository, ASK_TIMEOUT);
+  ab_status status = git(result, repository);
   if (status == AB_ENOMEM) return status;
   if (status != AB_OK) return AB_FAIL(AB_ECONFIG, "%s needs git: %s", option, ab_status_message());
   if (result->exit_code != 0)
     return AB_FAIL(AB_ECONFIG, "%s '%s': '%s' is not a git repository; --source DIR says where abpipe's is", option,
                    rev, source);
-  AB_TRY(run(result, "git", revision, ASK_TIMEOUT));
+  AB_TRY(git(result, revision));
   if (result->exit_code != 0 || !is_commit(result->tail))
     return AB_FAIL(AB_ECONFIG, "%s '%s' is no revision of the repository '%s'", option, rev, source);
   snprintf(commit, 48, "%.*s", COMMIT, result->tail);
@@ -83,9 +83,12 @@ static void last_lines(char *text, size_t size, const char *path) {
 }
 
 static ab_status build(const char *folder, const char *commit, const char *source, struct ab_process_result *result) {
-  const char *const arguments[] = {"/bin/sh", "-c", script, "ab_compare", source, commit, folder, NULL};
+  const char *const arguments[] = {"ab_compare", "--" AB_GUARD, "/bin/sh", "-c", script, "ab_compare", source, commit,
+                                   folder, NULL};
+  struct ab_process_spec spec = {.name = "the build", .program = ab_program_path(NULL), .arguments = arguments,
+                                 .timeout = BUILD_TIMEOUT, .end_signal = AB_GUARD_END};
   char log[4096], how[128], lines[LOG_SHOWN + 64];
-  AB_TRY(run(result, "the build", arguments, BUILD_TIMEOUT));
+  AB_TRY(ab_process_run(result, &spec));
   if (result->exit_code == 0) return AB_OK;
   ab_process_print(how, sizeof how, result);
   snprintf(log, sizeof log, "%s/log", folder);

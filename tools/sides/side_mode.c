@@ -1,5 +1,6 @@
 #include "side_mode.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -198,7 +199,7 @@ static ab_status begin(struct side *side, const struct ab_request *request) {
   char header[1024];
   side->request = request;
   side->keeper.fd = -1;
-  AB_TRY(ab_process_die_with_parent());
+  AB_TRY(ab_process_end_with_parent(SIGKILL));
   AB_TRY(ab_route_find(&side->route, request->side));
   ab_version_side_header(header, sizeof header, side->route->name, kernels_name(side));
   AB_TRY(ab_stream_writer_new(&side->writer, AB_SIDE_FD, header));

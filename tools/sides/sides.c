@@ -7,6 +7,7 @@
 
 #include "command.h"
 #include "file.h"
+#include "guard.h"
 #include "kernels.h"
 #include "mem.h"
 #include "side_mode.h"
@@ -18,6 +19,7 @@ struct listener {
   struct ab_side_result *result;
   struct ab_stream_reader *reader;
   struct ab_progress *progress;
+  bool guarded; /* runs a program that is not ours */
   int copy; /* the stream as it came, for sides that run against this one */
   const char **argv;
   struct ab_side_environment environment;
@@ -53,13 +55,22 @@ static size_t put(const char **argv, size_t n, const char *name, const char *val
   return n + 2;
 }
 
+/* Before the words of a program that is not ours, which begin with its name. */
+static size_t guard(const char **argv, const char *program) {
+  argv[0] = "ab_compare";
+  argv[1] = "--" AB_GUARD;
+  argv[2] = program;
+  return 3;
+}
+
 /* argv[0] --side ROUTE ... case arguments. */
 static ab_status arguments(struct listener *listener, const struct ab_side_order *order) {
   size_t given = 0, n = 0;
   while (order->case_arguments[given]) given++;
   AB_TRY(ab_mem_new(&listener->argv, given + ARGUMENTS_MAX, sizeof *listener->argv));
   const struct ab_side_result *against = order->against, *from = order->params_from;
-  listener->argv[n++] = "ab_compare";
+  if (listener->guarded) n = guard(listener->argv, ab_program_path(order->program));
+  else listener->argv[n++] = "ab_compare";
   n = put(listener->argv, n, "--" AB_SIDE_ROUTE, order->route);
   n = put(listener->argv, n, "--" AB_SIDE_VALUES, listener->result->values_path);
   n = put(listener->argv, n, "--" AB_SIDE_AGAINST, against ? against->stream_path : NULL);
@@ -99,10 +110,9 @@ static void environment(struct listener *listener, const struct ab_side_order *o
 }
 
 static ab_status prepare_command(struct listener *listener, const struct ab_side_order *order) {
-  AB_TRY(ab_mem_new(&listener->argv, 4, sizeof *listener->argv));
-  listener->argv[0] = "/bin/sh";
-  listener->argv[1] = "-c";
-  listener->argv[2] = order->command;
+  AB_TRY(ab_mem_new(&listener->argv, 6, sizeof *listener->argv));
+  size_t n = guard(listener->argv, "/bin/sh");
+  put(listener->argv, n, "-c", order->command);
   return ab_folder_make(order->out);
 }
 
@@ -113,6 +123,7 @@ static ab_status prepare(struct listener *listener, struct ab_side_result *resul
   snprintf(result->name, sizeof result->name, "%.12s (%s)", order->label, shown);
   listener->result = result;
   listener->progress = order->progress;
+  listener->guarded = order->command || (order->program && order->program->path);
   listener->copy = -1;
   AB_TRY(ab_recording_new(&result->recording, shown));
   AB_TRY(path_in(&result->stream_path, order->scratch, order->label, "stream"));
@@ -127,11 +138,12 @@ static ab_status prepare(struct listener *listener, struct ab_side_result *resul
 static struct ab_process_spec specification(struct listener *listener, const struct ab_side_order *order) {
   bool command = order->command != NULL;
   return (struct ab_process_spec){.name = listener->result->name,
-                                  .program = command ? "/bin/sh" : ab_program_path(order->program),
+                                  .program = ab_program_path(NULL),
                                   .arguments = listener->argv,
                                   .environment = listener->entry,
                                   .stream_fd = command ? 0 : AB_SIDE_FD,
                                   .timeout = order->timeout,
+                                  .end_signal = listener->guarded ? AB_GUARD_END : 0,
                                   .take = command ? NULL : take,
                                   .ctx = listener};
 }
@@ -162,7 +174,7 @@ static void conclude(struct listener *listener, ab_status finish) {
     fail(result, exit, recording->error_sentence);
   } else if (finish != AB_OK) {
     fail_early(result);
-  } else if (ab_process_check(&result->process, result->name) != AB_OK) {
+  } else if (ab_process_check(&result->process, "it") != AB_OK) {
     fail(result, AB_EXIT_SIDE, ab_status_message());
   }
 }
