@@ -27,9 +27,8 @@ struct running {
 size_t ab_run_plan_bytes(const struct ab_run_plan *plan) { return plan->slab + plan->arena + plan->book; }
 
 ab_status ab_run_check_memory(const struct ab_run_plan *plan) {
-  ab_status status = ab_memory_require(ab_run_plan_bytes(plan), "this model", "");
-  if (status == AB_ENOMEM) return AB_FAIL(AB_ECONFIG, "%s", ab_status_message());
-  return status;
+  AB_TRY(ab_memory_require(ab_run_plan_bytes(plan), "this model", ""));
+  return AB_OK;
 }
 
 /* Blocks are asked by the layer plan. */

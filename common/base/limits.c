@@ -122,10 +122,13 @@ static void look_at_cgroups(struct ab_memory_limit *limit, const char *root) {
 
 ab_status ab_memory_available(struct ab_memory_limit *out, const char *root) {
   struct ab_memory_limit limit = {.available = UINT64_MAX};
+  size_t refused = ab_mem_stats().refused;
   look_at_meminfo(&limit, root);
   look_at_cgroups(&limit, root);
   look_at_rlimit(&limit, root);
   ab_status_clear(); /* a file that is not there is no failure */
+  if (ab_mem_stats().refused != refused)
+    return AB_FAIL(AB_ENOMEM, "cannot allocate what it takes to read how much memory is available");
   if (!limit.governor) return AB_FAIL(AB_ENOTFOUND, "%s/proc/meminfo does not say how much memory is available", root);
   *out = limit;
   return AB_OK;
@@ -135,7 +138,7 @@ ab_status ab_memory_require(uint64_t bytes, const char *what, const char *root) 
   struct ab_memory_limit limit;
   AB_TRY(ab_memory_available(&limit, root));
   if (bytes <= limit.available) return AB_OK;
-  return AB_FAIL(AB_ENOMEM, "%s needs %" PRIu64 " bytes (%.1f GiB) of memory, %s allows %" PRIu64 " (%.1f GiB)", what,
+  return AB_FAIL(AB_ECONFIG, "%s needs %" PRIu64 " bytes (%.1f GiB) of memory, %s allows %" PRIu64 " (%.1f GiB)", what,
                  bytes, (double)bytes / (1 << 30), limit.governor, limit.available,
                  (double)limit.available / (1 << 30));
 }

@@ -69,6 +69,8 @@ static void *door_alloc(size_t total) {
     stats.live_blocks++;
     stats.live_bytes += total;
     if (stats.live_bytes > stats.high_bytes) stats.high_bytes = stats.live_bytes;
+  } else {
+    stats.refused++;
   }
   pthread_mutex_unlock(&lock);
   return block;

@@ -15,7 +15,7 @@ struct ab_allocator {
 };
 
 struct ab_mem_stats {
-  size_t live_blocks, live_bytes, high_bytes, calls;
+  size_t live_blocks, live_bytes, high_bytes, calls, refused;
 };
 
 /* Installs an allocator; NULL restores the C library's. No block may be live. */

@@ -68,7 +68,7 @@ END_TEST
 START_TEST(too_much_is_refused_with_both_numbers) {
   plant("/proc/meminfo", meminfo);
   ck_ok(ab_memory_require(8000 * 1024, "the run", root));
-  ck_fails(ab_memory_require(8000 * 1024 + 1, "the run", root), AB_ENOMEM,
+  ck_fails(ab_memory_require(8000 * 1024 + 1, "the run", root), AB_ECONFIG,
            "the run needs 8192001 bytes (0.0 GiB) of memory, MemAvailable allows 8192000");
 }
 END_TEST

@@ -11,6 +11,7 @@ from e2e import BUILD, EQUAL, REFERENCE, SIDE, USAGE, check, main, cases
 from sweep import ACTS, ALL, BUNDLE, Act, Place, same, sweep, temporaries, undisturbed, whole
 
 FIRST, DRAWN, THROUGH = 100, 25, 6
+PLANNING = range(190, 200)  # allocations of a side around the end of its dry run
 TAIL = re.compile(r'ab_\w+: (\d+) allocations, (\d+) failed, (\d+) blocks left\n$')
 SIDES = [('linen', BUNDLE), ('nnx', BUNDLE), ('sequential64', BUNDLE), ('linen', REFERENCE / 't16')]
 
@@ -102,6 +103,8 @@ def sides_through_their_parent():
         numbers = random.Random(act.name).sample(range(20, 240), 100 if ALL else THROUGH)
         jobs = [Job(f'{act.name}, in sides', functools.partial(run, act), f'{n}{more}')
                 for n in numbers for more in ('', '+')]
+        jobs += [Job('compare, planning', functools.partial(run, act), f'{n}+')
+                 for n in PLANNING if act.name == 'compare']
         runs += sweep(jobs, functools.partial(judge, act))
     print(f'# {runs} runs')
 

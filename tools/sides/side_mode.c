@@ -165,8 +165,10 @@ static ab_status work(struct side *side) {
   AB_TRY(open_values(side));
   AB_TRY(open_what_if(side));
   struct ab_run run = run_of(side, kernels);
+  size_t refused = ab_mem_stats().refused;
   ab_status planned = ab_run_plan(&plan, &run);
-  if (planned == AB_ENOMEM) return AB_FAIL(AB_ECONFIG, "this model cannot be planned: %s", ab_status_message());
+  bool too_large = planned == AB_ENOMEM && ab_mem_stats().refused == refused;
+  if (too_large) return AB_FAIL(AB_ECONFIG, "this model cannot be planned: %s", ab_status_message());
   AB_TRY(planned);
   AB_TRY(ab_stream_plan(side->writer, ab_run_plan_bytes(&plan)));
   AB_TRY(ab_run_check_memory(&plan));
