@@ -9,7 +9,8 @@ enum ab_exit ab_report_exit(const struct ab_report *report) {
   if (report->failures) exit = ab_exit_fold(exit, AB_EXIT_SIDE);
   for (size_t i = 0; i < report->verdicts; i++) exit = ab_exit_fold(exit, report->verdict[i]->exit);
   bool nothing = !report->failures && !report->verdicts && report->extra == AB_EXIT_EQUAL;
-  return nothing ? AB_EXIT_INCOMPARABLE : exit;
+  if (nothing) return AB_EXIT_INCOMPARABLE;
+  return exit == AB_EXIT_EQUAL && report->cause != AB_CAUSE_EQUAL ? AB_EXIT_SELFTEST : exit;
 }
 
 /* How far a verdict is out: its exit code's class first, then the worst finding in units of its bound. */

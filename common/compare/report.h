@@ -50,7 +50,8 @@ const char *ab_cell_name(enum ab_cell cell);
 /* Of a verdict and one of its quantities. */
 enum ab_cell ab_cell_of(const struct ab_verdict *v, enum ab_quantity q);
 
-/* The fold over failures, verdicts and `extra`; 5 when there is no verdict and nothing else. */
+/* The fold over failures, verdicts and `extra`; 5 when there is no verdict and nothing else; 6 when all of them are
+ * equal but the cause is not: the judge contradicts itself, and that is never green. */
 enum ab_exit ab_report_exit(const struct ab_report *report);
 /* Ten lines, verdict first, and those of teeth.h; failures, the sentence of `extra` and the reasons of a cause come on
  * lines of their own after the first. Text from outside is escaped. Owned by the caller. */

@@ -473,6 +473,18 @@ START_TEST(the_exit_code_folds_everything) {
 }
 END_TEST
 
+START_TEST(only_an_equal_cause_is_green) {
+  struct ab_verdict equal = {.exit = AB_EXIT_EQUAL}, red = {.exit = AB_EXIT_DIFFERENT};
+  const struct ab_verdict *all[] = {&equal, &red};
+  for (enum ab_cause cause = AB_CAUSE_EQUAL; cause <= AB_CAUSE_UNCALIBRATED; cause++) {
+    struct ab_report report = {.verdict = all, .verdicts = 1, .cause = cause};
+    ck_assert_int_eq(ab_report_exit(&report), cause == AB_CAUSE_EQUAL ? AB_EXIT_EQUAL : AB_EXIT_SELFTEST);
+    report.verdicts = 2;
+    ck_assert_int_eq(ab_report_exit(&report), AB_EXIT_DIFFERENT);
+  }
+}
+END_TEST
+
 START_TEST(a_report_that_cannot_be_written_is_an_error) {
   char path[] = "/tmp/ab_report_XXXXXX", back[8] = "";
   int fd = mkstemp(path);
@@ -504,6 +516,7 @@ static Suite *suite(void) {
   tcase_add_test(c, the_schema_check_can_fail);
   tcase_add_test(c, every_field_holds_what_it_says);
   tcase_add_test(c, the_exit_code_folds_everything);
+  tcase_add_test(c, only_an_equal_cause_is_green);
   tcase_add_test(c, a_report_that_cannot_be_written_is_an_error);
   suite_add_tcase(s, c);
   return s;

@@ -1,0 +1,207 @@
+/* What a judgement takes for a golden, and what it makes of counts: every fault must reach the exit code and the
+ * cause. Sides run in this process. */
+#include "judgement.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "both_sides.h"
+#include "observed.h"
+#include "sown.h"
+#include "tap.h"
+
+enum { OVERRIDES = 2, CHECKS = 9 };
+
+/* Both sides of a small case, as ab_judge_counts finds them once every value has been judged. */
+struct rig {
+  struct ab_judgement j;
+  struct ab_side_result side[AB_SIDES];
+  struct ab_facts facts;
+};
+
+static void rig_new(struct rig *rig, const char *const *overrides) {
+  static const char *const routes[] = {"linen", "nnx"};
+  *rig = (struct rig){.j = {.extra = AB_EXIT_EQUAL}};
+  side_case_open_with(&rig->j.opened, "circ.yml", overrides);
+  rig->j.side = rig->side;
+  rig->j.facts = &rig->facts;
+  rig->j.a = side_route(routes[0]);
+  rig->j.b = side_route(routes[1]);
+  for (int i = 0; i < 2; i++) {
+    snprintf(rig->side[i].name, sizeof rig->side[i].name, "%s", routes[i]);
+    ck_ok(side_run(&rig->side[i].recording, &rig->j.opened, side_route(routes[i]), NULL));
+  }
+}
+
+static void rig_free(struct rig *rig) {
+  for (int i = 0; i < 2; i++) ab_recording_free(rig->side[i].recording);
+  ab_case_close(&rig->j.opened);
+}
+
+static void add(struct rig *rig, int side, const char *name) {
+  struct ab_counter more = {.id = {.microbatch = -1, .layer = -1}, .at = {-1, 0, 0, false}, .amount = 1};
+  snprintf(more.id.tensor, sizeof more.id.tensor, "%s", name);
+  ck_ok(ab_recording_add_counter(rig->side[side].recording, &more));
+}
+
+static void sow(struct rig *rig, int side) {
+  struct ab_observation o = {.id = {.step = 0, .microbatch = -1, .layer = 99, .phase = AB_FORWARD}};
+  snprintf(o.id.tensor, sizeof o.id.tensor, "intermediates/%s", ab_sown_names[0]);
+  ck_ok(ab_recording_observe(rig->side[side].recording, &o));
+}
+
+static const char *const once[OVERRIDES + 1] = {"pipeline_fsdp_ag_once=true"};
+
+START_TEST(clean_counts_are_green) {
+  struct rig rig;
+  rig_new(&rig, once);
+  ab_judge_counts(&rig.j);
+  ck_assert_msg(rig.j.extra == AB_EXIT_EQUAL, "%s", rig.j.extra_sentence);
+  ck_assert_uint_eq(rig.j.counts_checked, CHECKS);
+  ck_assert_uint_eq(rig.j.counts_wrong, 0);
+  ck_assert_int_eq(rig.facts.known[AB_FACT_COUNTERS], AB_HOLDS);
+  ck_assert_int_eq(rig.facts.known[AB_FACT_A_RECOMPUTE], AB_HOLDS);
+  ck_assert_int_eq(rig.facts.known[AB_FACT_B_RECOMPUTE], AB_HOLDS);
+  ck_assert_uint_eq(rig.j.explained.lines, 0);
+  rig_free(&rig);
+}
+END_TEST
+
+/* The checks that must see one more of a name in one side, and in both. */
+static const struct {
+  const char *name; /* NULL: a metric that nobody sows */
+  size_t one, both;
+} more[] = {{AB_COUNT_EXECUTE, 2, 2}, {"gather/calls", 2, 2}, {"recompute/mystery", 2, 2}, {"residual/mystery", 1, 2},
+            {"ring/messages", 1, 0},  {NULL, 1, 2}};
+enum { MORE = sizeof more / sizeof *more };
+
+/* sides: a bit each. */
+START_TEST(every_count_reaches_the_exit_code) {
+  for (int sides = 1; sides <= 3; sides++) {
+    struct rig rig;
+    size_t wrong = sides == 3 ? more[_i].both : more[_i].one;
+    const char *name = more[_i].name ? more[_i].name : "sown";
+    rig_new(&rig, once);
+    for (int side = 0; side < 2; side++) {
+      if (sides >> side & 1 && more[_i].name) add(&rig, side, more[_i].name);
+      if (sides >> side & 1 && !more[_i].name) sow(&rig, side);
+    }
+    ab_judge_counts(&rig.j);
+    ck_assert_msg(rig.j.counts_wrong == wrong, "%s in %d: %zu checks saw it", name, sides, rig.j.counts_wrong);
+    ck_assert_int_eq(rig.j.extra, wrong ? AB_EXIT_INCOMPARABLE : AB_EXIT_EQUAL);
+    ck_assert_int_eq(ab_cause_of(&rig.facts), wrong ? AB_CAUSE_STRUCTURE : AB_CAUSE_EQUAL);
+    ck_assert_uint_eq(rig.j.explained.lines, wrong ? 1 : 0);
+    if (wrong) ck_assert_ptr_nonnull(strstr(rig.j.explained.line[0].text, "; no value differs"));
+    rig_free(&rig);
+  }
+}
+END_TEST
+
+/* A sequential side has no counters, and of a command none is asked for. */
+START_TEST(only_engines_of_ours_are_counted) {
+  for (int side = 0; side < 2; side++) {
+    struct rig rig;
+    rig_new(&rig, once);
+    *(side ? &rig.j.b : &rig.j.a) = side_route("sequential");
+    rig.side[side].given.outside = true;
+    add(&rig, side, AB_COUNT_EXECUTE);
+    add(&rig, side, "gather/calls");
+    add(&rig, side, "recompute/mystery");
+    sow(&rig, side);
+    ab_judge_counts(&rig.j);
+    ck_assert_msg(rig.j.extra == AB_EXIT_EQUAL, "side %d: %s", side, rig.j.extra_sentence);
+    ck_assert_uint_eq(rig.j.counts_checked, 4);
+    add(&rig, !side, AB_COUNT_EXECUTE);
+    ab_judge_counts(&rig.j);
+    ck_assert_int_eq(rig.j.extra, AB_EXIT_INCOMPARABLE);
+    rig_free(&rig);
+  }
+}
+END_TEST
+
+static void recompute_otherwise(struct ab_recording *r) {
+  for (size_t i = 0; i < r->observations; i++)
+    if (r->observation[i].observation.id.phase == AB_RECOMPUTE) {
+      r->observation[i].observation.summary.digest[0]++;
+      return;
+    }
+  ck_abort_msg("nothing is recomputed");
+}
+
+START_TEST(other_bits_in_recomputation_are_a_difference) {
+  static const enum ab_cause causes[] = {AB_CAUSE_EQUAL, AB_CAUSE_A_WRONG, AB_CAUSE_B_WRONG, AB_CAUSE_BOTH_MOVED};
+  for (int sides = 1; sides <= 3; sides++)
+    for (int outside = 0; outside < 2; outside++) {
+      struct rig rig;
+      rig_new(&rig, once);
+      for (int side = 0; side < 2; side++) {
+        if (sides >> side & 1) recompute_otherwise(rig.side[side].recording);
+        rig.side[side].given.outside = outside;
+      }
+      ab_judge_counts(&rig.j);
+      ck_assert_int_eq(rig.j.extra, outside ? AB_EXIT_EQUAL : AB_EXIT_DIFFERENT);
+      ck_assert_int_eq(ab_cause_of(&rig.facts), outside ? AB_CAUSE_EQUAL : causes[sides]);
+      if (!outside) ck_assert_ptr_nonnull(strstr(rig.j.extra_sentence, "recomputed 1 tensors to other bits"));
+      rig_free(&rig);
+    }
+}
+END_TEST
+
+/* Where a value differs, that is what is explained. */
+START_TEST(a_count_explains_nothing_where_a_value_differs) {
+  struct rig rig;
+  rig_new(&rig, once);
+  add(&rig, 0, AB_COUNT_EXECUTE);
+  rig.j.verdict[0].failing = 1;
+  ab_judge_counts(&rig.j);
+  ck_assert_int_eq(rig.j.extra, AB_EXIT_INCOMPARABLE);
+  ck_assert_uint_eq(rig.j.explained.lines, 0);
+  rig_free(&rig);
+}
+END_TEST
+
+/* What becomes of a golden when a case is opened. */
+static const struct {
+  const char *golden, *override; /* NULL: the case's own; as recorded */
+  enum ab_exit extra;
+  bool usable, stale;
+} opened[] = {{NULL, NULL, AB_EXIT_EQUAL, true, false},
+              {NULL, "learning_rate=0.02", AB_EXIT_GOLDEN, true, true},
+              {"tests/fixtures/faults/circ.yml", NULL, AB_EXIT_GOLDEN, false, false},
+              {"golden/no_such.json", NULL, AB_EXIT_GOLDEN, false, false},
+              {"golden/unpipelined/golden.json", NULL, AB_EXIT_GOLDEN, true, true}};
+enum { OPENED = sizeof opened / sizeof *opened };
+
+START_TEST(a_golden_of_something_else_is_never_green) {
+  const char *root = getenv("AB_SOURCE_ROOT");
+  char target[512], golden[512];
+  struct ab_judgement j;
+  snprintf(target, sizeof target, "%s/golden/layers_outside", root ? root : ".");
+  snprintf(golden, sizeof golden, "%s/%s", root ? root : ".", opened[_i].golden ? opened[_i].golden : "");
+  struct ab_request request = {.target = target, .overrides = &opened[_i].override,
+                               .override_count = opened[_i].override ? 1 : 0,
+                               .golden = opened[_i].golden ? golden : NULL};
+  ck_ok(ab_judgement_open(&j, &request));
+  ck_assert_msg(j.extra == opened[_i].extra, "row %d: %d, %s", _i, (int)j.extra, j.extra_sentence);
+  ck_assert_msg(j.stale == opened[_i].stale, "row %d", _i);
+  ck_assert_msg(j.fingerprints == opened[_i].usable, "row %d", _i);
+  if (opened[_i].usable) ck_assert_str_eq(j.request.numerics, "portable");
+  if (opened[_i].usable) ck_assert_int_eq(j.opened.numerics, AB_NUMERICS_PORTABLE);
+  ab_judgement_close(&j);
+  ab_status_clear();
+}
+END_TEST
+
+int main(void) {
+  Suite *suite = suite_create("judgement");
+  TCase *tests = tcase_create("judgement");
+  tcase_add_test(tests, clean_counts_are_green);
+  tcase_add_loop_test(tests, every_count_reaches_the_exit_code, 0, MORE);
+  tcase_add_test(tests, only_engines_of_ours_are_counted);
+  tcase_add_test(tests, other_bits_in_recomputation_are_a_difference);
+  tcase_add_test(tests, a_count_explains_nothing_where_a_value_differs);
+  tcase_add_loop_test(tests, a_golden_of_something_else_is_never_green, 0, OPENED);
+  suite_add_tcase(suite, tests);
+  return ab_run_suite(suite);
+}
