@@ -3,7 +3,7 @@ a unit test named like the file goes before all."""
 
 COMPARE = ('verdict', 'join', 'judge', 'tiers', 'metrics', 'structure', 'cause', 'distance', 'calibration', 'stream',
            'forged', 'golden', 'golden_rule', 'golden_review', 'report', 'teeth', 'controls', 'terms', 'explain',
-           'explain_update')
+           'explain_update', 'divergence', 'walk', 'short_of_memory')
 BEFORE = {'common/compare/judge.c': ('judge', 'verdict'),
           'common/compare/recording.c': ('verdict', 'structure', 'stream'),
           'common/compare/golden_compare.c': ('golden_rule', 'golden'),
