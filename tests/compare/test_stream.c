@@ -423,6 +423,26 @@ START_TEST(a_recomputed_tensor_must_be_the_forward_one) {
 }
 END_TEST
 
+/* More than one search begins in the same place: only all of a place tells two counters apart. */
+START_TEST(counters_of_other_places_stay_apart) {
+  enum { MANY = 300 };
+  for (int field = 0; field < 4; field++) {
+    struct ab_recording *r;
+    ck_ok(ab_recording_new(&r, "linen"));
+    for (int round = 0; round < 2; round++)
+      for (int i = 0; i < MANY; i++) {
+        struct ab_counter c = {.id = {.tensor = "execute"}, .at = {1, 1, 1, false}, .amount = i};
+        *(int *[]){&c.at.iteration, &c.at.stage, &c.at.repeat, &c.at.stage}[field] = i / (field == 3 ? 2 : 1);
+        c.at.bubble = field == 3 && i % 2;
+        ck_ok(ab_recording_add_counter(r, &c));
+      }
+    ck_assert_msg(r->counters == MANY, "field %d: %zu counters", field, r->counters);
+    for (int i = 0; i < MANY; i++) ck_assert_int_eq(r->counter[i].amount, 2 * i);
+    ab_recording_free(r);
+  }
+}
+END_TEST
+
 static Suite *suite(void) {
   Suite *s = suite_create("stream");
   TCase *c = tcase_create("stream");
@@ -442,6 +462,7 @@ static Suite *suite(void) {
   tcase_add_test(c, the_probe_feeds_the_stream);
   tcase_add_test(c, many_observations_are_all_found);
   tcase_add_test(c, a_recomputed_tensor_must_be_the_forward_one);
+  tcase_add_test(c, counters_of_other_places_stay_apart);
   suite_add_tcase(s, c);
   return s;
 }

@@ -1,13 +1,16 @@
 """Which tests cover which file: the first row whose prefix fits. Units run first, then the scripts, each in this order;
 a unit test named like the file goes before all."""
 
-COMPARE = ('verdict', 'join', 'judge', 'tiers', 'metrics', 'structure', 'cause', 'distance', 'calibration', 'stream',
-           'forged', 'golden', 'golden_rule', 'golden_review', 'report', 'teeth', 'controls', 'terms', 'explain',
-           'explain_update', 'divergence', 'walk', 'short_of_memory')
+COMPARE = ('verdict', 'join', 'judge', 'tiers', 'metrics', 'walk', 'structure', 'cause', 'distance', 'calibration',
+           'stream', 'forged', 'golden_rule', 'report', 'teeth', 'controls', 'terms', 'explain', 'explain_update',
+           'divergence', 'short_of_memory', 'golden', 'golden_review')
 BEFORE = {'common/compare/judge.c': ('judge', 'verdict'),
           'common/compare/recording.c': ('verdict', 'structure', 'stream'),
           'common/compare/golden_compare.c': ('golden_rule', 'golden'),
           'common/compare/golden_read.c': ('golden', 'golden_review'),
+          'common/compare/golden_changelog.c': ('golden_review', 'golden'),
+          'common/compare/golden_diff.c': ('golden_review',), 'common/compare/pending.c': ('golden_review',),
+          'common/compare/golden_select.c': ('golden_rule', 'golden'),
           'common/compare/fingerprint.c': ('tiers', 'golden', 'verdict'),
           'common/compare/exitcode.c': ('tiers', 'judge'),
           'common/compare/groups.c': ('structure',), 'common/compare/stream_read.c': ('stream', 'forged'),
