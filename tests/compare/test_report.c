@@ -125,6 +125,7 @@ START_TEST(a_bounded_difference_within_its_bound_is_shown_with_its_rule) {
   run_start(&r, 1 + 2e-7f, false);
   r.report.verdict = r.verdict + 1;
   r.report.verdicts = 1;
+  r.report.cause = AB_CAUSE_EQUAL;
   ck_ok(ab_report_text(&text, &r.report));
   has(text, "EQUAL: linen against sequential64");
   has(text, "bound: relative L2 <= 1e-06, floor 1e-6 (uncalibrated); needs ");
@@ -146,6 +147,7 @@ START_TEST(of_several_that_pass_the_nearest_to_its_bound_is_shown) {
   both[0] = &equal;
   both[1] = &r.bounded;
   r.report.verdict = both;
+  r.report.cause = AB_CAUSE_EQUAL;
   ck_ok(ab_report_text(&text, &r.report));
   has(text, "EQUAL: nnx against sequential64");
   has(text, "worst: step 1 layers/2/mlp/wo/kernel backward (linen against sequential64");

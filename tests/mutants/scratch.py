@@ -24,7 +24,7 @@ def limited():
 
 def green(command, env, limit, cwd):
     """(whether a test passes in time, the lines of its stderr); all that it started is ended."""
-    with subprocess.Popen(command, env=dict(os.environ, **env), cwd=cwd, stdin=subprocess.DEVNULL,
+    with subprocess.Popen(command, env=dict(os.environ, AB_FIRST_RED='1', **env), cwd=cwd, stdin=subprocess.DEVNULL,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
                           preexec_fn=limited) as child:
         try:

@@ -178,5 +178,7 @@ def main():
             print(f'not ok {number} - {name}')
             reason = str(error) if isinstance(error, AssertionError) else traceback.format_exc()
             print('\n'.join('# ' + line for line in reason.splitlines()), flush=True)
+            if os.environ.get('AB_FIRST_RED'):  # a mutant has been killed: nobody asks for more
+                break
     print(f'1..{len(cases)}')
     sys.exit(1 if failed else 0)
