@@ -423,6 +423,41 @@ START_TEST(a_recomputed_tensor_must_be_the_forward_one) {
 }
 END_TEST
 
+START_TEST(a_lone_recomputed_tensor_is_a_fault_wherever_it_stands) {
+  struct ab_recording *r;
+  char last[AB_IDENTITY_TEXT] = "?";
+  const struct ab_recorded *first = (const struct ab_recorded *)last;
+  ck_ok(ab_recording_new(&r, "linen"));
+  ab_recording_last(last, r);
+  ck_assert_str_eq(last, "nothing");
+  ck_assert_uint_eq(ab_recording_recompute_faults(r, &first), 0);
+  ck_assert_ptr_null(first);
+  struct ab_observation alone = observation(9, "x");
+  alone.id.phase = AB_RECOMPUTE;
+  ck_ok(ab_recording_observe(r, &alone));
+  ck_assert_uint_eq(ab_recording_recompute_faults(r, &first), 1);
+  ck_assert_ptr_eq(first, r->observation);
+  ab_recording_free(r);
+}
+END_TEST
+
+START_TEST(a_metric_is_found_by_the_longest_name_and_by_what_is_cut_to_it) {
+  struct ab_recording *r;
+  struct ab_metric m = {.step = 1};
+  char longer[2 * AB_NAME_MAX];
+  memset(longer, 'n', sizeof longer);
+  longer[sizeof longer - 1] = 0;
+  memcpy(m.name, longer, AB_NAME_MAX - 1);
+  ck_ok(ab_recording_new(&r, "linen"));
+  ck_ok(ab_recording_add_metric(r, &m));
+  ck_assert_ptr_nonnull(ab_recording_metric(r, 1, m.name));
+  ck_assert_ptr_nonnull(ab_recording_metric(r, 1, longer));
+  ck_assert_ptr_null(ab_recording_metric(r, 1, m.name + 1));
+  ck_assert_ptr_null(ab_recording_metric(r, 0, m.name));
+  ab_recording_free(r);
+}
+END_TEST
+
 /* More than one search begins in the same place: only all of a place tells two counters apart. */
 START_TEST(counters_of_other_places_stay_apart) {
   enum { MANY = 300 };
@@ -462,6 +497,8 @@ static Suite *suite(void) {
   tcase_add_test(c, the_probe_feeds_the_stream);
   tcase_add_test(c, many_observations_are_all_found);
   tcase_add_test(c, a_recomputed_tensor_must_be_the_forward_one);
+  tcase_add_test(c, a_lone_recomputed_tensor_is_a_fault_wherever_it_stands);
+  tcase_add_test(c, a_metric_is_found_by_the_longest_name_and_by_what_is_cut_to_it);
   tcase_add_test(c, counters_of_other_places_stay_apart);
   suite_add_tcase(s, c);
   return s;
