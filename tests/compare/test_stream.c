@@ -432,9 +432,11 @@ START_TEST(a_lone_recomputed_tensor_is_a_fault_wherever_it_stands) {
   ck_assert_str_eq(last, "nothing");
   ck_assert_uint_eq(ab_recording_recompute_faults(r, &first), 0);
   ck_assert_ptr_null(first);
-  struct ab_observation alone = observation(9, "x");
+  struct ab_observation alone = observation(9, "x"), cotangent = observation(8, "x");
   alone.id.phase = AB_RECOMPUTE;
+  cotangent.id.phase = AB_BACKWARD;
   ck_ok(ab_recording_observe(r, &alone));
+  ck_ok(ab_recording_observe(r, &cotangent));
   ck_assert_uint_eq(ab_recording_recompute_faults(r, &first), 1);
   ck_assert_ptr_eq(first, r->observation);
   ab_recording_free(r);
