@@ -69,6 +69,40 @@ START_TEST(facts_fold_into_one_cause) {
 }
 END_TEST
 
+/* One witness against a side, and none for the other, tells nothing. */
+START_TEST(who_is_wrong_takes_two_witnesses) {
+  static const enum ab_fact pairs[][2] = {{AB_FACT_A_ORACLE, AB_FACT_B_ORACLE}, {AB_FACT_A_TRUTH, AB_FACT_B_TRUTH},
+                                          {AB_FACT_A_SLOPE, AB_FACT_B_SLOPE}, {AB_FACT_A_GOLDEN, AB_FACT_B_GOLDEN}};
+  for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
+    for (int side = 0; side < 2; side++)
+      for (enum ab_known other = AB_UNKNOWN; other <= AB_BROKEN; other++) {
+        struct ab_facts facts = {.known[AB_FACT_AB] = AB_BROKEN};
+        enum ab_cause expected = side ? AB_CAUSE_B_WRONG : AB_CAUSE_A_WRONG;
+        facts.known[pairs[i][side]] = AB_BROKEN;
+        facts.known[pairs[i][!side]] = other;
+        if (other != AB_HOLDS) expected = AB_CAUSE_UNDECIDED;
+        ck_assert_msg(ab_cause_of(&facts) == expected, "%s, the other %d: '%s'", ab_fact_name(pairs[i][side]),
+                      (int)other, ab_cause_name(ab_cause_of(&facts)));
+      }
+}
+END_TEST
+
+/* Distance and slope are asked only where A and B differ; whatever else is broken is never `equal`. */
+START_TEST(a_broken_fact_is_never_equal) {
+  struct ab_facts sound = {0};
+  for (enum ab_fact f = 0; f < AB_FACTS; f++) {
+    if (f >= AB_FACT_A_TRUTH && f <= AB_FACT_B_SLOPE) continue;
+    struct ab_facts alone = {0}, among = {0};
+    for (enum ab_fact other = 0; other < AB_FACTS; other++) among.known[other] = AB_HOLDS;
+    alone.known[f] = among.known[f] = AB_BROKEN;
+    ck_assert_msg(ab_cause_of(&alone) != AB_CAUSE_EQUAL, "%s", ab_fact_name(f));
+    ck_assert_msg(ab_cause_of(&among) != AB_CAUSE_EQUAL, "%s among others", ab_fact_name(f));
+    sound.known[f] = AB_HOLDS;
+    ck_assert_int_eq(ab_cause_of(&sound), AB_CAUSE_EQUAL);
+  }
+}
+END_TEST
+
 START_TEST(every_cause_is_reached_by_a_row) {
   bool seen[AB_CAUSE_UNCALIBRATED + 1] = {false};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) seen[rows[i].cause] = true;
@@ -155,6 +189,8 @@ static Suite *suite(void) {
   Suite *s = suite_create("cause");
   TCase *c = tcase_create("cause");
   tcase_add_loop_test(c, facts_fold_into_one_cause, 0, sizeof rows / sizeof *rows);
+  tcase_add_test(c, who_is_wrong_takes_two_witnesses);
+  tcase_add_test(c, a_broken_fact_is_never_equal);
   tcase_add_test(c, every_cause_is_reached_by_a_row);
   tcase_add_test(c, a_broken_fact_keeps_its_first_reason);
   tcase_add_test(c, inputs_are_looked_at_before_what_follows_from_them);
