@@ -108,10 +108,8 @@ static bool where_equal(const struct ab_where *a, const struct ab_where *b) {
 }
 
 static uint64_t counter_key_hash(const struct ab_counter *counter) {
-  const struct ab_where *at = &counter->at;
-  uint64_t place = (uint64_t)(uint32_t)at->iteration << 32 | (uint32_t)at->stage;
-  place ^= (uint64_t)(uint32_t)at->repeat << 20;
-  return ab_identity_hash(&counter->id) ^ (place + 1) * UINT64_C(0x9e3779b97f4a7c15);
+  int place[] = {counter->at.iteration, counter->at.stage, counter->at.repeat};
+  return XXH3_64bits_withSeed(place, sizeof place, ab_identity_hash(&counter->id));
 }
 
 static bool counter_is(const void *rows, size_t row, const void *key) {
