@@ -4,7 +4,7 @@
 
 enum condition { AT_WILL, HOLDS, BROKEN, NOT_BROKEN };
 
-enum { CONDITIONS = 4 };
+enum { CONDITIONS = 3 };
 struct row {
   enum ab_cause cause;
   struct {
@@ -68,13 +68,9 @@ bool ab_fact_telling(const struct ab_facts *facts, enum ab_fact fact) {
 }
 
 static bool met(enum condition condition, enum ab_known known) {
-  switch (condition) {
-    case AT_WILL: return true;
-    case HOLDS: return known == AB_HOLDS;
-    case BROKEN: return known == AB_BROKEN;
-    case NOT_BROKEN: return known != AB_BROKEN;
-  }
-  return false;
+  if (condition == AT_WILL) return true;
+  if (condition == HOLDS) return known == AB_HOLDS;
+  return (known == AB_BROKEN) == (condition == BROKEN);
 }
 
 static bool fits(const struct row *row, const struct ab_facts *facts) {
