@@ -194,6 +194,25 @@ static ab_status get_typed(const struct ab_json **out, const struct ab_json *obj
   return AB_OK;
 }
 
+static bool is_listed(const char *key, const char *const *keys) {
+  size_t i = 0;
+  while (keys[i] && strcmp(keys[i] + (keys[i][0] == '?'), key) != 0) i++;
+  return keys[i] != NULL;
+}
+
+ab_status ab_json_only_keys(const struct ab_json *object, const char *const *keys, const char *of) {
+  const struct ab_json *value;
+  char reason[96];
+  for (size_t i = 0; keys[i]; i++)
+    if (keys[i][0] != '?') AB_TRY(ab_json_get(&value, object, keys[i]));
+  for (const struct ab_json *m = ab_json_first(object); m; m = ab_json_next(m)) {
+    if (is_listed(ab_json_key(m), keys)) continue;
+    snprintf(reason, sizeof reason, "is not a key of %s", of);
+    return ab_json_fail(m, reason);
+  }
+  return AB_OK;
+}
+
 ab_status ab_json_get_object(const struct ab_json **out, const struct ab_json *object, const char *key) {
   return get_typed(out, object, key, AB_JSON_OBJECT);
 }

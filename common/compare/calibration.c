@@ -64,9 +64,15 @@ double ab_calibration_bound(const struct ab_calibration *c, const struct ab_iden
   return row ? fmin(row->bound, ab_calibration_ceiling(c, id, quantity)) : -1;
 }
 
-double ab_calibration_confidence(const struct ab_calibration *c) {
-  return 1 - pow(AB_CALIBRATION_QUANTILE, (double)c->runs);
+/* By multiplication alone: what stands in goldens is the same on every machine. */
+static double power(double base, int64_t exponent) {
+  double product = 1;
+  for (; exponent > 0; exponent /= 2, base *= base)
+    if (exponent % 2) product *= base;
+  return product;
 }
+
+double ab_calibration_confidence(const struct ab_calibration *c) { return 1 - power(AB_CALIBRATION_QUANTILE, c->runs); }
 
 double ab_calibration_false_alarm(const struct ab_calibration *c) {
   return fmin(1, (double)c->kinds / (double)(c->runs + 1));
@@ -106,12 +112,29 @@ static ab_status get_positive(int64_t *out, const struct ab_json *object, const 
   return *out > 0 && *out < INT32_MAX ? AB_OK : ab_json_fail(ab_json_find(object, key), "is out of range");
 }
 
+/* A number that follows from this program or from what was read. */
+static ab_status check_stated(const struct ab_json *object, const char *key, double follows) {
+  double stated;
+  AB_TRY(ab_json_get_double(&stated, object, key));
+  return stated == follows ? AB_OK : ab_json_fail(ab_json_find(object, key), "is not what follows from the rest");
+}
+
+static ab_status check_all_stated(const struct ab_calibration *c, const struct ab_json *object) {
+  AB_TRY(check_stated(object, "quantile", AB_CALIBRATION_QUANTILE));
+  AB_TRY(check_stated(object, "confidence", ab_calibration_confidence(c)));
+  AB_TRY(check_stated(object, "factor", AB_CALIBRATION_FACTOR));
+  AB_TRY(check_stated(object, "family_false_alarm", ab_calibration_false_alarm(c)));
+  return AB_OK;
+}
+
 static ab_status get_bounds(struct ab_calibration *c, const struct ab_json *object) {
   const struct ab_json *array;
   AB_TRY(ab_json_get_array(&array, object, "bounds"));
   if (!ab_json_size(array)) return ab_json_fail(array, "is empty");
   for (const struct ab_json *row = ab_json_first(array); row; row = ab_json_next(row)) {
+    static const char *const keys[] = {"kind", "largest", "bound", NULL};
     const char *kind;
+    AB_TRY(ab_json_only_keys(row, keys, "a bound"));
     double largest, bound;
     AB_TRY(ab_json_get_string(&kind, row, "kind"));
     AB_TRY(ab_json_get_double(&largest, row, "largest"));
@@ -127,10 +150,14 @@ static ab_status get_bounds(struct ab_calibration *c, const struct ab_json *obje
 }
 
 static ab_status get_all(struct ab_calibration *c, const struct ab_json *object) {
+  static const char *const keys[] = {"version", "config_digest", "created", "commit", "runs", "seed", "numerics",
+                                     "cores", "dropped_cores", "quantile", "confidence", "factor",
+                                     "family_false_alarm", "layers", "longest_reduction", "bounds", NULL};
   int64_t version;
   AB_TRY(ab_json_get_int64(&version, object, "version"));
   if (version != AB_CALIBRATION_VERSION)
     return ab_json_fail(ab_json_find(object, "version"), "is not the version that this program reads");
+  AB_TRY(ab_json_only_keys(object, keys, "a calibration"));
   AB_TRY(ab_json_get_copy(&c->config_digest, object, "config_digest"));
   AB_TRY(ab_json_get_copy(&c->created, object, "created"));
   AB_TRY(ab_json_get_copy(&c->commit, object, "commit"));
@@ -141,7 +168,9 @@ static ab_status get_all(struct ab_calibration *c, const struct ab_json *object)
   AB_TRY(ab_json_get_int64(&c->seed, object, "seed"));
   AB_TRY(get_positive(&c->layers, object, "layers"));
   AB_TRY(get_positive(&c->reduction, object, "longest_reduction"));
-  return get_bounds(c, object);
+  AB_TRY(get_bounds(c, object));
+  AB_TRY(check_all_stated(c, object));
+  return AB_OK;
 }
 
 ab_status ab_calibration_get(struct ab_calibration **out, const struct ab_json *object) {

@@ -193,7 +193,6 @@ ab_status ab_golden_new(struct ab_golden **out, const struct ab_recording *recor
                         size_t configs, const struct ab_provenance *provenance, const char *numerics) {
   struct ab_golden *golden;
   AB_TRY(ab_mem_new(&golden, 1, sizeof *golden));
-  golden->bound = -1;
   ab_status status = fill(golden, recording, numerics);
   if (status == AB_OK) status = copy_config(golden, config, configs);
   if (status == AB_OK) status = copy_provenance(golden, provenance);

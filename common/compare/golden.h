@@ -1,9 +1,11 @@
-/* Golden JSON, schema "abpipe-golden/1": the numbers that a case gave once, with where they came from.
+/* Golden JSON, schema "abpipe-golden/2": the numbers that a case gave once, with where they came from.
  *
  * Written by `ab_golden` only; no comparison writes one. Numbers stand as {"value": shortest decimal, "bits": hex};
  * the bits count and must agree with the decimal. Keys in a fixed order, one value per line, no time outside
- * provenance. Codes: AB_ENOTFOUND there is no such file, AB_EIO it cannot be read; AB_EFORMAT malformed, truncated,
- * newer schema, merge conflict, edited by hand; AB_EMISMATCH stale: made for another config. All are exit 4; a
+ * provenance. It ends with its seal, the digest of all the rest: whatever is edited by hand or merged by git, a bound,
+ * a reason, where it came from, is refused by whoever reads it. (A seal shows accidents and haste; it is no signature.)
+ * Codes: AB_ENOTFOUND there is no such file, AB_EIO it cannot be read; AB_EFORMAT malformed, truncated,
+ * other schema, merge conflict, edited by hand; AB_EMISMATCH stale: made for another config. All are exit 4; a
  * difference of values is a verdict.
  */
 #pragma once
@@ -11,7 +13,7 @@
 #include "calibration.h"
 #include "verdict.h"
 
-#define AB_GOLDEN_SCHEMA "abpipe-golden/1"
+#define AB_GOLDEN_SCHEMA "abpipe-golden/2"
 
 /* Which fingerprints a golden keeps; its metrics are always those of every step. */
 enum ab_selection {
@@ -58,7 +60,6 @@ struct ab_golden {
   size_t *metric_order, metrics;
   struct ab_fingerprint *leaf;
   size_t *leaf_order, leaves;
-  double bound;                /* relative L2 that it carries for bounded comparison, negative if none */
   struct ab_golden_change *changelog; /* one entry per acceptance, the newest last */
   size_t changes;
   struct ab_calibration *calibration; /* owned; NULL: never calibrated */
@@ -77,8 +78,8 @@ void ab_golden_free(struct ab_golden *golden);
 ab_status ab_golden_add_provenance(struct ab_golden *golden, const char *key, const char *value);
 /* Borrowed; "unknown" when the key is not there. */
 const char *ab_golden_provenance(const struct ab_golden *golden, const char *key);
-/* XXH3-128 over the canonical text of what a comparison reads: config digest, numerics, seed, selection, bound, metrics
- * and leaves; neither provenance nor changelog. 32 hex digits. */
+/* XXH3-128 over the canonical text of what a comparison reads: config digest, numerics, seed, selection, metrics and
+ * leaves; neither provenance, calibration nor changelog. 32 hex digits. */
 ab_status ab_golden_content_digest(char out[33], const struct ab_golden *golden);
 /* Appends an entry with the digest of the content as it is now: call last. date: its first 10 bytes count. from: NULL
  * for the first recording. */
@@ -113,16 +114,10 @@ ab_status ab_golden_check_config(const struct ab_golden *golden, const struct ab
 
 /* The golden as a side, named "golden", in its execution order. AB_EMISMATCH for a repeated identity. */
 ab_status ab_golden_recording(struct ab_recording **out, const struct ab_golden *golden);
-/* The golden's own bound goes before what `bounds` knows. */
-struct ab_golden_rule {
-  const struct ab_golden *golden;
-  ab_bounds_fn bounds; /* NULL: knows nothing */
-  void *ctx;
-};
 /* A run (a) against a golden (b; `side` is its recording, which must outlive the verdict). Exact where both are
- * portable, else bounded, by estimate, within the golden's own bound or what `bounds` knows. expected: what the config
- * asks a golden to hold; it must hold exactly that. portable: the run used the portable kernels. Borrows everything,
- * the rule too. */
-struct ab_comparison ab_golden_comparison(struct ab_golden_rule *rule, const struct ab_recording *run,
+ * portable, else bounded, by estimate, by what the caller's `bounds` will know; a golden brings no bound of its own,
+ * and its calibration is of float32 against float64 only. expected: what the config asks a golden to hold; it must
+ * hold exactly that. portable: the run used the portable kernels. Borrows everything. */
+struct ab_comparison ab_golden_comparison(const struct ab_golden *golden, const struct ab_recording *run,
                                           const struct ab_recording *side, bool portable,
                                           const struct ab_expected *expected);

@@ -112,7 +112,7 @@ static ab_status get_optional(char **out, const struct ab_json *object, const ch
 static ab_status fill(struct ab_golden_change *c, const struct ab_json *entry) {
   static const char *const keys[] = {"date", "reason", "?from", "?digest", "?largest_change", NULL};
   const char *date, *reason;
-  AB_TRY(ab_golden_only_keys(entry, keys));
+  AB_TRY(ab_json_only_keys(entry, keys, AB_GOLDEN_SCHEMA));
   AB_TRY(ab_json_get_string(&date, entry, "date"));
   AB_TRY(ab_json_get_string(&reason, entry, "reason"));
   c->largest = -1;

@@ -27,22 +27,14 @@ ab_status ab_golden_recording(struct ab_recording **out, const struct ab_golden 
   return AB_OK;
 }
 
-static void bounds_of(void *ctx, const struct ab_identity *id, double *given, double *own) {
-  const struct ab_golden_rule *rule = ctx;
-  if (rule->bounds) rule->bounds(rule->ctx, id, given, own);
-  if (rule->golden->bound >= 0) *given = rule->golden->bound;
-}
-
-struct ab_comparison ab_golden_comparison(struct ab_golden_rule *rule, const struct ab_recording *run,
+struct ab_comparison ab_golden_comparison(const struct ab_golden *golden, const struct ab_recording *run,
                                           const struct ab_recording *side, bool portable,
                                           const struct ab_expected *expected) {
-  bool exact = portable && strcmp(rule->golden->numerics, "portable") == 0;
+  bool exact = portable && strcmp(golden->numerics, "portable") == 0;
   return (struct ab_comparison){.a = run,
                                 .b = side,
                                 .pair = exact ? AB_PAIR_SAME : AB_PAIR_RECORDED,
                                 .quantities = AB_Q_ALL,
                                 .partial = true,
-                                .expected = *expected,
-                                .bounds = bounds_of,
-                                .bounds_ctx = rule};
+                                .expected = *expected};
 }

@@ -7,20 +7,6 @@
 #include "golden_internal.h"
 #include "mem.h"
 
-/* Exactly these members: what is missing is named by ab_json_get, what is unknown here. `keys` ends with NULL; a name
- * that begins with '?' may be missing. */
-ab_status ab_golden_only_keys(const struct ab_json *object, const char *const *keys) {
-  const struct ab_json *value;
-  for (size_t i = 0; keys[i]; i++)
-    if (keys[i][0] != '?') AB_TRY(ab_json_get(&value, object, keys[i]));
-  for (const struct ab_json *m = ab_json_first(object); m; m = ab_json_next(m)) {
-    size_t i = 0;
-    while (keys[i] && strcmp(keys[i] + (keys[i][0] == '?'), ab_json_key(m)) != 0) i++;
-    if (!keys[i]) return ab_json_fail(m, "is not a key of " AB_GOLDEN_SCHEMA);
-  }
-  return AB_OK;
-}
-
 static ab_status parse_hex(uint64_t *out, const struct ab_json *value, const char *text, size_t offset, size_t digits) {
   uint64_t bits = 0;
   for (size_t i = offset; i < offset + digits; i++) {
@@ -53,7 +39,7 @@ static ab_status parse_number(double *out, const struct ab_json *object, bool f3
   double decimal;
   uint64_t bits;
   if (ab_json_type(object) != AB_JSON_OBJECT) return ab_json_fail(object, "is not an object of value and bits");
-  AB_TRY(ab_golden_only_keys(object, keys));
+  AB_TRY(ab_json_only_keys(object, keys, AB_GOLDEN_SCHEMA));
   AB_TRY(ab_json_get_double(&decimal, object, "value"));
   AB_TRY(get_hex(&bits, object, "bits", f32 ? 8 : 16));
   double value = ab_value_of(bits, f32);
@@ -133,7 +119,7 @@ static ab_status parse_metric(struct ab_golden *g, size_t i, const struct ab_jso
   static const char *const keys[] = {"order", "step", "name", "dtype", "number", NULL};
   struct ab_metric *m = &g->metric[i];
   enum ab_dtype dtype = AB_F64;
-  AB_TRY(ab_golden_only_keys(object, keys));
+  AB_TRY(ab_json_only_keys(object, keys, AB_GOLDEN_SCHEMA));
   AB_TRY(get_order(g->metric_order, i, object));
   AB_TRY(get_int(&m->step, object, "step", -1));
   AB_TRY(get_name(m->name, object, "name"));
@@ -179,7 +165,7 @@ static ab_status parse_leaf(struct ab_golden *g, size_t i, const struct ab_json 
                                      "phase",  "dtype",  "shape",          "digest",     "l2",    "sum",
                                      "max_abs", "samples", "negative_zeros", "projections", NULL};
   struct ab_fingerprint *f = &g->leaf[i];
-  AB_TRY(ab_golden_only_keys(object, keys));
+  AB_TRY(ab_json_only_keys(object, keys, AB_GOLDEN_SCHEMA));
   AB_TRY(get_order(g->leaf_order, i, object));
   AB_TRY(get_int(&f->id.step, object, "step", -1));
   AB_TRY(get_int(&f->id.accumulation, object, "accumulation", -1));
@@ -254,20 +240,6 @@ static ab_status get_calibration(struct ab_golden *g, const struct ab_json *root
   return ab_json_fail(ab_json_find(object, "config_digest"), "is of another config: bounds are never borrowed");
 }
 
-static ab_status get_bound(struct ab_golden *g, const struct ab_json *root) {
-  const struct ab_json *bound;
-  const char *text;
-  AB_TRY(ab_json_get(&bound, root, "bound"));
-  if (ab_json_type(bound) == AB_JSON_STRING) {
-    AB_TRY(ab_json_string(&text, bound));
-    g->bound = -1;
-    return strcmp(text, "none") == 0 ? AB_OK : ab_json_fail(bound, "is neither a number nor 'none'");
-  }
-  AB_TRY(parse_number(&g->bound, bound, false));
-  if (g->bound < 0) return ab_json_fail(bound, "is negative");
-  return AB_OK;
-}
-
 /* Absent: all. A file that states "all" would not be the canonical text. */
 static ab_status get_selection(struct ab_golden *g, const struct ab_json *root) {
   const struct ab_json *value = ab_json_find(root, "selection");
@@ -291,13 +263,13 @@ static ab_status check_schema(const struct ab_json *root) {
 }
 
 static ab_status fill(struct ab_golden *g, const struct ab_json *root) {
-  static const char *const keys[] = {"schema", "config_digest", "config",  "provenance", "numerics", "seed",
-                                     "bound",  "metrics",       "leaves",  "changelog",  "?selection",
-                                     "?calibration", NULL};
+  static const char *const keys[] = {"schema", "config_digest", "config",  "provenance", "numerics",   "seed",
+                                     "metrics", "leaves",      "seal",    "changelog",  "?selection", "?calibration",
+                                     NULL};
   const char *numerics;
   if (ab_json_type(root) != AB_JSON_OBJECT) return ab_json_fail(root, "is not an object");
   AB_TRY(check_schema(root));
-  AB_TRY(ab_golden_only_keys(root, keys));
+  AB_TRY(ab_json_only_keys(root, keys, AB_GOLDEN_SCHEMA));
   AB_TRY(get_config(g, root));
   AB_TRY(get_pairs(&g->provenance, &g->provenances, root, "provenance"));
   AB_TRY(ab_json_get_string(&numerics, root, "numerics"));
@@ -305,12 +277,12 @@ static ab_status fill(struct ab_golden *g, const struct ab_json *root) {
     return ab_json_fail(ab_json_find(root, "numerics"), "is neither 'portable' nor 'fast'");
   AB_TRY(ab_mem_string(&g->numerics, numerics));
   AB_TRY(get_hex(&g->seed, root, "seed", 16));
-  AB_TRY(get_bound(g, root));
   AB_TRY(get_selection(g, root));
   AB_TRY(get_metrics(g, root));
   AB_TRY(get_leaves(g, root));
   AB_TRY(get_calibration(g, root));
   AB_TRY(ab_golden_get_changelog(g, root));
+  AB_TRY(ab_golden_check_seal(g, root));
   return AB_OK;
 }
 

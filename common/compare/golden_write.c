@@ -79,14 +79,10 @@ static void put_leaf(struct ab_json_writer *w, const struct ab_fingerprint *f, s
 }
 
 /* What a comparison reads, but for the config. */
-static void put_content(struct ab_json_writer *w, const struct ab_golden *g) {
+static void put_numbers_of(struct ab_json_writer *w, const struct ab_golden *g) {
   ab_json_put_string(w, "numerics", g->numerics);
   put_hex(w, "seed", g->seed, 16);
   if (g->selection != AB_SELECT_ALL) ab_json_put_string(w, "selection", ab_selection_name(g->selection));
-  if (g->bound >= 0)
-    put_number(w, "bound", g->bound, false);
-  else
-    ab_json_put_string(w, "bound", "none");
   ab_json_put_array(w, "metrics", false);
   for (size_t i = 0; i < g->metrics; i++) put_metric(w, &g->metric[i], g->metric_order[i]);
   ab_json_put_end(w);
@@ -95,40 +91,38 @@ static void put_content(struct ab_json_writer *w, const struct ab_golden *g) {
   ab_json_put_end(w);
 }
 
-void ab_golden_put(struct ab_json_writer *w, const char *key, const struct ab_golden *g) {
-  ab_json_put_object(w, key, false);
+void ab_golden_put_content(struct ab_json_writer *w, const struct ab_golden *g) {
+  ab_json_put_string(w, "config_digest", g->config_digest);
+  put_numbers_of(w, g);
+}
+
+void ab_golden_put_members(struct ab_json_writer *w, const struct ab_golden *g) {
   ab_json_put_string(w, "schema", AB_GOLDEN_SCHEMA);
   ab_json_put_string(w, "config_digest", g->config_digest);
   put_pairs(w, "config", g->config, g->configs);
   put_pairs(w, "provenance", g->provenance, g->provenances);
-  put_content(w, g);
+  put_numbers_of(w, g);
   if (g->calibration) ab_calibration_put(w, g->calibration);
   ab_golden_put_changelog(w, g);
-  ab_json_put_end(w);
 }
 
-ab_status ab_golden_content_digest(char out[33], const struct ab_golden *g) {
-  struct ab_json_writer *w;
-  const char *text;
-  size_t size;
-  AB_TRY(ab_json_writer_new(&w));
-  ab_json_put_object(w, NULL, false);
-  ab_json_put_string(w, "config_digest", g->config_digest);
-  put_content(w, g);
+ab_status ab_golden_put(struct ab_json_writer *w, const char *key, const struct ab_golden *g) {
+  char seal[33];
+  AB_TRY(ab_golden_seal(seal, g));
+  ab_json_put_object(w, key, false);
+  ab_golden_put_members(w, g);
+  ab_json_put_string(w, "seal", seal);
   ab_json_put_end(w);
-  ab_status status = ab_json_writer_finish(&text, &size, w);
-  if (status == AB_OK) ab_golden_hash(out, text, size);
-  ab_json_writer_free(w);
-  AB_TRY(status);
   return AB_OK;
 }
 
 ab_status ab_golden_text(char **out, const struct ab_golden *golden) {
   struct ab_json_writer *w;
   AB_TRY(ab_json_writer_new(&w));
-  ab_golden_put(w, NULL, golden);
-  AB_TRY(ab_json_writer_text(out, w));
-  return AB_OK;
+  ab_status status = ab_golden_put(w, NULL, golden);
+  if (status == AB_OK) return ab_json_writer_text(out, w);
+  ab_json_writer_free(w);
+  return status;
 }
 
 ab_status ab_golden_write(const struct ab_golden *golden, const char *path) {

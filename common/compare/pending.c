@@ -6,7 +6,7 @@
 #include "golden_internal.h"
 #include "mem.h"
 
-static void put(struct ab_json_writer *w, const struct ab_pending *p) {
+static ab_status put(struct ab_json_writer *w, const struct ab_pending *p) {
   ab_json_put_object(w, NULL, false);
   ab_json_put_string(w, "schema", AB_PENDING_SCHEMA);
   ab_json_put_string(w, "cause", p->cause);
@@ -14,16 +14,18 @@ static void put(struct ab_json_writer *w, const struct ab_pending *p) {
   ab_json_put_string(w, "command", p->command);
   ab_json_put_bool(w, "engines_equal", p->engines_equal);
   if (p->from) ab_json_put_string(w, "from", p->from);
-  ab_golden_put(w, "golden", p->golden);
+  AB_TRY(ab_golden_put(w, "golden", p->golden));
   ab_json_put_end(w);
+  return AB_OK;
 }
 
 ab_status ab_pending_write(const struct ab_pending *pending, const char *path) {
   struct ab_json_writer *w;
   AB_TRY(ab_json_writer_new(&w));
-  put(w, pending);
-  AB_TRY(ab_json_writer_file(w, path, ab_file_replace));
-  return AB_OK;
+  ab_status status = put(w, pending);
+  if (status == AB_OK) return ab_json_writer_file(w, path, ab_file_replace);
+  ab_json_writer_free(w);
+  return status;
 }
 
 static ab_status fill(struct ab_pending *p, const struct ab_json *root) {
@@ -33,7 +35,7 @@ static ab_status fill(struct ab_pending *p, const struct ab_json *root) {
   AB_TRY(ab_json_get_string(&schema, root, "schema"));
   if (strcmp(schema, AB_PENDING_SCHEMA) != 0)
     return ab_json_fail(ab_json_find(root, "schema"), "is not " AB_PENDING_SCHEMA);
-  AB_TRY(ab_golden_only_keys(root, keys));
+  AB_TRY(ab_json_only_keys(root, keys, AB_PENDING_SCHEMA));
   AB_TRY(ab_json_get_copy(&p->cause, root, "cause"));
   AB_TRY(ab_json_get_copy(&p->verdict, root, "verdict"));
   AB_TRY(ab_json_get_copy(&p->command, root, "command"));

@@ -115,7 +115,14 @@ START_TEST(what_was_edited_is_refused) {
   static const char *const edits[][2] = {{"\"version\": 1", "\"version\": 2"},
                                          {"\"largest\": 2e-06", "\"largest\": 3e-06"},
                                          {"\"kind\": \"metric loss\"", "\"kind\": \"weight gradient mlp/wo/kernel\""},
-                                         {"\"runs\": 59", "\"runs\": 0"}};
+                                         {"\"runs\": 59", "\"runs\": 0"},
+                                         {"\"runs\": 59", "\"runs\": 60"},
+                                         {"\"quantile\": 0.95", "\"quantile\": 0.5"},
+                                         {"\"factor\": 2", "\"factor\": 20"},
+                                         {"\"confidence\": 0.9", "\"confidence\": 0.8"},
+                                         {"\"family_false_alarm\": 0.0", "\"family_false_alarm\": 0.1"},
+                                         {"\"bound\": 4e-06", "\"bound\": 4e-06, \"more\": 1"},
+                                         {"\"seed\": 1", "\"seed\": 1, \"more\": 1"}};
   struct ab_calibration *c = small(), *again;
   char *text = text_of(c);
   for (size_t i = 0; i < sizeof edits / sizeof *edits; i++) {

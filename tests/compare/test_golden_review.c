@@ -111,7 +111,7 @@ START_TEST(the_changelog_explains_the_content_and_nothing_else) {
   ck_ok(ab_golden_check_explained(next, "g"));
   ck_assert_uint_eq(next->changes, 2);
   ck_assert_str_eq(next->changelog[1].from, digest);
-  g->bound = 0.5; /* loosened by hand */
+  g->metric[0].value += 1;
   ck_fails(ab_golden_check_explained(g, "g"), AB_EMISMATCH, "the last changelog entry explains");
   next->changelog[1].reason[0] = '\0';
   ck_fails(ab_golden_check_explained(next, "g"), AB_EMISMATCH, "entry 2 has no reason");

@@ -5,8 +5,8 @@ import json
 import re
 import shutil
 
-from e2e import (DIFFERENT, EQUAL, FAULTS, GOLDEN, INCOMPARABLE, ROOT, USAGE, case, change_json, check, expect, folder,
-                 main, refuse)
+from e2e import (DIFFERENT, EQUAL, FAULTS, GOLDEN, INCOMPARABLE, ROOT, USAGE, case, change_golden, change_json, check, expect,
+                 folder, main, refuse)
 
 ROW = re.compile(r'^(\S+)  +(\S+) +(linen:nnx|-) +((?:[=<X!.]   ?){10}) *(\S.*?) +(\d)$', re.M)
 recorded = {}
@@ -40,7 +40,7 @@ def damage(path, tensor, phase, key='digest'):
     def change(golden):
         leaf = next(x for x in golden['leaves'] if x['tensor'] == tensor and x['phase'] == phase)
         leaf[key] = '0' * 32
-    change_json(path / 'golden.json', change)
+    change_golden(path / 'golden.json', change)
 
 
 @case
@@ -152,7 +152,7 @@ def a_golden_may_not_lack_or_add_what_its_selection_holds():
         golden['selection'] = 'ends'
     for keep, change in (('ends', drop), ('all', drop), ('ends', call_all), ('all', call_ends)):
         target = golden_case(keep)
-        change_json(target / 'golden.json', change)
+        change_golden(target / 'golden.json', change)
         expect(INCOMPARABLE, target)
     target = golden_case('ends')
     change_json(target / 'golden.json', lambda golden: golden.update(selection='some'))

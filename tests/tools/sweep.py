@@ -16,7 +16,7 @@ import subprocess
 import sys
 import xml.etree.ElementTree
 
-from e2e import BUILD, EQUAL, DIFFERENT, REFERENCE, WORK, change_json, check, folder
+from e2e import BUILD, EQUAL, DIFFERENT, REFERENCE, WORK, change_golden, check, folder
 
 ALL = '--all' in sys.argv
 WORKERS = 2
@@ -112,9 +112,9 @@ def make_templates():
     def spoil(golden):
         leaf = golden['leaves'][0]
         leaf['digest'] = leaf['digest'][:-1] + ('0' if leaf['digest'][-1] != '0' else '1')
-    change_json(top / 'other/golden.json', spoil)
+    change_golden(top / 'other/golden.json', spoil)
     digest = tool(EQUAL, 'golden', 'list', 'other').split('digest: ')[1][:32]
-    change_json(top / 'other/golden.json', lambda golden: golden['changelog'][-1].update(digest=digest))
+    change_golden(top / 'other/golden.json', lambda golden: golden['changelog'][-1].update(digest=digest))
     shutil.copytree(top / 'other', top / 'pending')
     tool(DIFFERENT, 'compare', 'pending')
     check((top / 'pending/golden.pending.json').exists(), 'there is no pending golden')

@@ -12,8 +12,8 @@ import os
 import shutil
 import struct
 
-from e2e import (DIFFERENT, EQUAL, FAULTS, GOLDEN, INCOMPARABLE, USAGE, case, change_json, change_tensors, check,
-                 copy_case, expect, folder, main, refuse, run)
+from e2e import (DIFFERENT, EQUAL, FAULTS, GOLDEN, INCOMPARABLE, USAGE, case, change_golden, change_json,
+                 change_tensors, check, copy_case, expect, folder, main, refuse, run)
 
 ENGINE, TRAIN = 'p01_llama2', 't16'
 LEAF = 'layers/mlp/wo/kernel'
@@ -294,8 +294,8 @@ def goldens():
     rows = [('cut short', whole[:len(whole) // 2], []),
             ('empty', b'', []),
             ('a list', b'[]', []),
-            ('a newer schema', whole.replace(b'abpipe-golden/1', b'abpipe-golden/2'), ['abpipe-golden/2']),
-            ('a key twice', whole.replace(b'{', b'{"schema": "abpipe-golden/1", ', 1), ['schema']),
+            ('a newer schema', whole.replace(b'abpipe-golden/2', b'abpipe-golden/3'), ['abpipe-golden/3']),
+            ('a key twice', whole.replace(b'{', b'{"schema": "abpipe-golden/2", ', 1), ['schema']),
             ('no JSON number', whole.replace(b'"steps"', b'"steps": 0x1, "x"', 1), [])]
     for what, text, says in rows:
         golden.write_bytes(text)
@@ -321,7 +321,7 @@ def a_golden_with_another_number_is_red():
         def change(whole):
             whole['metrics'][0]['number'] = {'value': value, 'bits': bits}
         return change
-    change_json(golden, other(2.5, '40200000'))
+    change_golden(golden, other(2.5, '40200000'))
     expect(DIFFERENT, target, says=['step 0', 'loss', '2.5'])
     change_json(golden, other(2.5, '40200001'))
     expect(GOLDEN, target, says=['golden.json'])

@@ -3,7 +3,8 @@
 import json
 import shutil
 
-from e2e import EQUAL, GOLDEN, INCOMPARABLE, ROOT, SMALL, USAGE, case, check, expect, folder, main
+from e2e import (EQUAL, GOLDEN, INCOMPARABLE, ROOT, SMALL, USAGE, case, change_golden, change_json, check, expect,
+                 folder, main)
 
 CASE = 'circ_storage'
 NO_CI = {'CI': ''}
@@ -13,10 +14,7 @@ def copy():
     """A copy of a golden case that has no calibration."""
     target = folder('golden') / CASE
     shutil.copytree(ROOT / 'golden' / CASE, target)
-    path = target / 'golden.json'
-    golden = json.loads(path.read_text())
-    if golden.pop('calibration', None):
-        path.write_text(json.dumps(golden, indent=2))
+    change_golden(target / 'golden.json', lambda golden: golden.pop('calibration'))
     return target
 
 
@@ -69,10 +67,7 @@ def the_requirement_holds_for_goldens_too():
 @case
 def bounds_are_not_borrowed():
     target, _, _ = calibrated()
-    path = target / 'golden.json'
-    golden = json.loads(path.read_text())
-    golden['calibration']['config_digest'] = '0' * 32
-    path.write_text(json.dumps(golden, indent=2))
+    change_json(target / 'golden.json', lambda golden: golden['calibration'].update(config_digest='0' * 32))
     expect(GOLDEN, target, says=['is of another config'])
 
 

@@ -8,8 +8,8 @@ import signal
 import subprocess
 import time
 
-from e2e import (BUILD, DIFFERENT, EQUAL, GOLDEN, REFERENCE, ROOT, USAGE, Run, WORK, case, change_json, check, expect,
-                 folder, main, refuse)
+from e2e import (BUILD, DIFFERENT, EQUAL, GOLDEN, REFERENCE, ROOT, USAGE, Run, WORK, case, change_golden, change_json, check,
+                 expect, folder, main, refuse)
 
 GOLD, PENDING = 'golden.json', 'golden.pending.json'
 
@@ -30,7 +30,7 @@ def spoil(golden):
 def explain(target):
     """Makes the changelog explain what the golden holds."""
     digest = digest_of(target)
-    change_json(target / GOLD, lambda golden: golden['changelog'][-1].update(digest=digest))
+    change_golden(target / GOLD, lambda golden: golden['changelog'][-1].update(digest=digest))
 
 
 def good():
@@ -42,7 +42,7 @@ def good():
 def other():
     """A sound golden with other numbers than the case gives."""
     target = good()
-    change_json(target / GOLD, spoil)
+    change_golden(target / GOLD, spoil)
     explain(target)
     return target
 
@@ -164,16 +164,19 @@ def accept_refuses_what_was_not_reviewed_or_is_not_reproduced():
 
     def other_config(p):
         p['golden']['config']['learning_rate'] = '0.5'
-    for change, code, says in [(steal, GOLDEN, 'not reproduced'), (other_config, GOLDEN, 'config'),
+    for change, code, says in [(other_config, GOLDEN, 'config'), (steal, GOLDEN, 'edited by hand'),
                                (lambda p: p.update(engines_equal=False), DIFFERENT, 'disagreed'),
                                (lambda p: p.update(extra=1), GOLDEN, 'extra'),
                                (lambda p: p.update({'from': '0' * 32}), GOLDEN, 'compare again'),
-                               (lambda p: p['golden']['metrics'][0]['number'].update(value=None), GOLDEN, 'value'),
-                               *[(change_provenance(k), GOLDEN, 'another build')
-                                 for k in ('commit', 'diff_hash', 'compiler')]]:
+                               (lambda p: p['golden']['metrics'][0]['number'].update(value=None), GOLDEN, 'value')]:
         target = pending()
         change_json(target / PENDING, change)
         refused(code, target, says=[says])
+    for change, says in [(steal, 'not reproduced'),
+                         *[(change_provenance(k), 'another build') for k in ('commit', 'diff_hash', 'compiler')]]:
+        target = pending()
+        change_golden(target / PENDING, change)
+        refused(GOLDEN, target, says=[says])
 
 
 @case
@@ -182,11 +185,23 @@ def accept_refuses_when_case_or_golden_changed_meanwhile():
     set_key(target, 'learning_rate', 0.001)
     refused(GOLDEN, target, says=['learning_rate'])
     target = pending()
-    change_json(target / GOLD, lambda golden: golden['leaves'].pop())
+    change_golden(target / GOLD, lambda golden: golden['leaves'].pop())
     refused(GOLDEN, target, says=['compare again'])
     target = pending()
     (target / 'config.yml').unlink()
     refused(GOLDEN, target, says=['config.yml'])
+
+
+@case
+def a_pending_golden_without_the_golden_that_it_follows_is_not_accepted():
+    target = pending()
+    (target / GOLD).unlink()
+    tool(GOLDEN, 'accept', target, '--reason', 'a good reason', says=['is an orphan', 'ab_golden record'])
+    check(not (target / GOLD).exists() and (target / PENDING).exists(), 'it was accepted')
+    tool(EQUAL, 'review', target, says=['it cannot be accepted'])
+    tool(GOLDEN, 'check', '--no-run', target, says=['awaits review', 'there is no golden.json'])
+    change_json(target / PENDING, lambda p: p.pop('from'))
+    tool(GOLDEN, 'accept', target, '--reason', 'a good reason', says=['is an orphan'])
 
 
 @case
@@ -230,13 +245,13 @@ def two_runs_and_both_engines_must_agree():
 def what_a_ci_run_uploaded_is_taken_in():
     target, upload = pending(), folder('upload')
     (upload / 'case').mkdir()
-    change_json(target / PENDING, change_provenance('commit'))  # a merge commit, another machine
+    change_golden(target / PENDING, change_provenance('commit'))  # a merge commit, another machine
     shutil.move(target / PENDING, upload / 'case' / PENDING)
     tool(EQUAL, 'accept', target, '--from', upload, '--reason', 'as CI saw it', says=['accepted'])
     tool(EQUAL, 'check', target)
     again = other()
     tool(USAGE, 'accept', again, '--from', folder('empty'), '--reason', 'as CI saw it', says=['fits a case'])
-    change_json(upload / 'case' / PENDING, lambda p: spoil(p['golden']))
+    change_golden(upload / 'case' / PENDING, lambda p: spoil(p['golden']))
     tool(GOLDEN, 'accept', again, '--from', upload, '--reason', 'as CI saw it', says=['not reproduced'])
 
 
@@ -259,15 +274,37 @@ def zero(golden):
             number(sample)
 
 
+def widen(golden):
+    row = golden['calibration']['bounds'][0]
+    row.update(largest=row['largest'] * 1024, bound=row['bound'] * 1024)
+
+
+def reword(golden):
+    golden['changelog'][-1].update(reason='it was always so')
+
+
+@case
+def a_golden_that_was_edited_by_hand_is_not_compared_with():
+    for change in (widen, reword, spoil, lambda g: g['calibration'].update(layers=99),
+                   lambda g: g['calibration'].update(longest_reduction=1 << 20), lambda g: g.pop('calibration')):
+        target = good()
+        change_json(target / GOLD, change)
+        expect(GOLDEN, target, says=["golden.json: 'seal'", 'edited by hand'])
+        tool(GOLDEN, 'check', target, says=[f'not ok {target}', 'edited by hand'])
+
+
 @case
 def check_finds_every_kind_of_bad_golden():
-    for change, says in [(lambda t: change_json(t / GOLD, zero), 'placeholder'),
-                         (lambda t: change_json(t / GOLD, spoil), 'the last changelog entry explains'),
-                         (lambda t: change_json(t / GOLD, lambda g: g['changelog'][-1].update(reason=' ')), 'no reason'),
-                         (lambda t: change_json(t / GOLD, lambda g: g.update(changelog=[])), 'changelog is empty'),
+    for change, says in [(lambda t: change_golden(t / GOLD, zero), 'placeholder'),
+                         (lambda t: change_golden(t / GOLD, spoil), 'the last changelog entry explains'),
+                         (lambda t: change_golden(t / GOLD, lambda g: g['changelog'][-1].update(reason=' ')), 'no reason'),
+                         (lambda t: change_golden(t / GOLD, lambda g: g.update(changelog=[])), 'changelog is empty'),
                          (lambda t: change_json(t / GOLD, lambda g: g.update(leaves=[])), 'is empty'),
                          (lambda t: (t / GOLD).write_text((t / GOLD).read_text()[:5000]), GOLD),
                          (lambda t: (t / GOLD).write_text('<<<<<<< HEAD\n'), 'merge conflict'),
+                         (lambda t: change_json(t / GOLD, spoil), 'edited by hand'),
+                         (lambda t: change_json(t / GOLD, widen), 'edited by hand'),
+                         (lambda t: change_json(t / GOLD, reword), 'edited by hand'),
                          (lambda t: (t / GOLD).unlink(), 'there is no golden.json'),
                          (lambda t: (t / 'config.yml').unlink(), 'orphan'),
                          (lambda t: (t / PENDING).write_text('{}'), 'awaits review')]:
@@ -283,7 +320,7 @@ def check_runs_each_case_and_tells_environment_from_code():
         target = other()
         if key:
             now = json.loads((pending_once() / PENDING).read_text())['golden']['provenance']
-            change_json(target / GOLD, lambda g: g['provenance'].update(now, **{key: 'another'}))
+            change_golden(target / GOLD, lambda g: g['provenance'].update(now, **{key: 'another'}))
         tool(DIFFERENT, 'check', '--no-pending', target, says=['not reproduced'] + ([says] if says else []))
         check(not (target / PENDING).exists(), 'check --no-pending wrote one')
 
@@ -299,7 +336,7 @@ def the_inventory_is_held_both_ways():
     (root / 'inventory').write_text('one\nthree\n')
     tool(GOLDEN, 'check', '--no-run', root, says=[f'not ok {root}/deep/two: the inventory does not name',
                                                   f'not ok {root}/three: there is neither'])
-    tool(EQUAL, 'list', root, says=['recorded: ', 'not in the inventory', 'lost', 'first recording'])
+    tool(EQUAL, 'list', root, says=['recorded: ', 'not in the inventory', 'lost', 'reason: schema abpipe-golden/2'])
     refuse('check', folder('empty'), tool='ab_golden', says=['holds no case'])
     refuse('check', root / 'none', tool='ab_golden', says=['there is no folder'])
 

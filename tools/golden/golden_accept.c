@@ -10,7 +10,7 @@
 struct acceptance {
   const struct ab_golden_case *c;
   struct ab_pending pending;
-  struct ab_golden *old, *fresh; /* old NULL: there is none */
+  struct ab_golden *old, *fresh;
   bool own;                      /* the case's own pending file, made here; else by a run elsewhere */
 };
 
@@ -19,9 +19,12 @@ static ab_status read_both(struct acceptance *a, const char *path) {
   char digest[33];
   AB_TRY(ab_pending_read(&a->pending, path));
   if (!a->c->has_config) return AB_FAIL(AB_EMISMATCH, "%s has no config.yml: it is no case", a->c->folder);
+  /* A comparison leaves a pending golden only beside a golden: without it nothing says what may not be lost. */
   bool there;
   AB_TRY(ab_file_find(&there, a->c->golden));
-  if (!there) return AB_OK;
+  if (!there)
+    return AB_FAIL(AB_EMISMATCH, "%s is an orphan: there is no %s that it would follow; restore that, or record the "
+                   "case anew: ab_golden record", path, a->c->golden);
   AB_TRY(ab_golden_read(&a->old, a->c->golden));
   AB_TRY(ab_golden_content_digest(digest, a->old));
   if (a->pending.from && strcmp(a->pending.from, digest) == 0) return AB_OK;

@@ -81,8 +81,8 @@ int ab_golden_fresh(struct ab_golden **out, const char *folder, const char *nume
 
 /* Old against new, worst first. */
 ab_status ab_golden_print_diff(FILE *out, const struct ab_golden *old, const struct ab_golden *new_one);
-/* Lets a fresh golden follow an old one (NULL: the first), printing the difference: its changelog and bound go on, and
- * an entry is added. AB_EMISMATCH when it holds less, unless that is allowed. */
+/* Lets a fresh golden follow an old one (NULL: the first), printing the difference: its changelog goes on, and an entry
+ * is added. AB_EMISMATCH when it holds less, unless that is allowed. */
 ab_status ab_golden_follow(struct ab_golden *fresh, const struct ab_golden *old, const char *reason, bool may_shrink);
 /* Accepts the pending golden at `pending` (the case's own, or one from elsewhere) into the case. The exit code. */
 int ab_golden_accept_one(const struct ab_golden_case *c, const char *pending, const char *reason, long timeout);

@@ -31,7 +31,6 @@ static ab_status print_and_inherit(double *largest, struct ab_golden *fresh, con
   ab_golden_diff_free(&diff);
   AB_TRY(status);
   AB_TRY(ab_golden_print_diff(stdout, old, fresh));
-  if (strcmp(old->config_digest, fresh->config_digest) == 0) fresh->bound = old->bound;
   AB_TRY(ab_golden_inherit(fresh, old));
   return AB_OK;
 }

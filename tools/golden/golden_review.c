@@ -56,7 +56,7 @@ static ab_status show(const struct ab_golden_case *c) {
          ab_golden_provenance(p.golden, "commit"), ab_golden_provenance(p.golden, "diff_hash"));
   ab_status status = AB_OK;
   if (c->has_golden) status = ab_golden_read(&old, c->golden);
-  else puts("there is no golden.json: all of it is new");
+  else puts("there is no golden.json: it cannot be accepted; ab_golden record records the case anew");
   if (status == AB_OK && old) status = ab_golden_print_diff(stdout, old, p.golden);
   ab_golden_free(old);
   ab_pending_free(&p);

@@ -156,8 +156,9 @@ static ab_status judge_golden(struct ab_judgement *j) {
   AB_TRY(ab_expect_golden(&owed, &j->opened, j->golden->selection));
   for (int i = 0; i < 2; i++) {
     struct ab_side_result *run = ran(j, places[i]);
-    struct ab_golden_rule rule = {j->golden, portable ? NULL : ab_own_bounds, &j->own};
-    struct ab_comparison c = ab_golden_comparison(&rule, run->recording, j->golden_recording, portable, &owed);
+    struct ab_comparison c = ab_golden_comparison(j->golden, run->recording, j->golden_recording, portable, &owed);
+    c.bounds = portable ? NULL : ab_own_bounds;
+    c.bounds_ctx = &j->own;
     c.calibrated = j->request.require_calibration;
     AB_TRY(add(j, &c));
     j->golden_differs |= j->verdict[j->verdicts - 1].exit != AB_EXIT_EQUAL;

@@ -1,5 +1,6 @@
 #include "version.h"
 
+#include "golden.h"
 #include "kernels.h"
 #include "version_commit.h"
 #include "version_diff.h"
@@ -32,7 +33,7 @@ void ab_version_print(FILE *out, const char *tool) {
   const char *core = ab_blas_core_wanted();
   fprintf(out, "%s %s\ncommit %s (changes: %s)\ncompiler %s, flags %s\nBLAS core for this CPU: %s\n", tool, ab_version,
           ab_commit, ab_diff_hash, compiler, AB_FLAGS, core ? core : "OpenBLAS's own choice");
-  fprintf(out, "schemas: abpipe-report/1, abpipe-golden/1, stream %d\n", AB_STREAM_VERSION);
+  fprintf(out, "schemas: abpipe-report/1, " AB_GOLDEN_SCHEMA ", stream %d\n", AB_STREAM_VERSION);
 }
 
 void ab_version_side_header(char *text, size_t size, const char *route, const char *kernels) {
