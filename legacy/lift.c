@@ -34,7 +34,7 @@ void *linen_residuals_at(const struct linen_residuals *residuals, int64_t i) {
 
 void linen_vmap(void (*body)(void *ctx, int index), void *ctx, int begin, int end, bool serial) {
   (void)serial; /* read by the pragma alone, which a build without OpenMP ignores */
-#pragma omp parallel for schedule(static) if (!serial)
+#pragma omp parallel for schedule(static, 1) if (!serial)
   for (int i = begin; i < end; i++) body(ctx, i);
 }
 

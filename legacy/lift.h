@@ -30,8 +30,8 @@ ab_status linen_residuals_new(struct linen_residuals *residuals, const struct ab
 ab_status linen_residuals_take(struct linen_residuals *residuals, const struct ab_exec *exec);
 void *linen_residuals_at(const struct linen_residuals *residuals, int64_t i);
 
-/* nn.vmap with spmd_axis_name "stage": body for every index, in one parallel region unless serial. The body neither
- * allocates nor fails. */
+/* nn.vmap with spmd_axis_name "stage": body for every index, in one parallel region unless serial. Dealt in turn: while
+ * a pipeline fills and drains, the stages that work are neighbours. The body neither allocates nor fails. */
 void linen_vmap(void (*body)(void *ctx, int index), void *ctx, int begin, int end, bool serial);
 
 /* nn.remat of a layer: which of its named values are kept, the rest being run again in backward. Inside an iteration of

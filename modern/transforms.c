@@ -83,10 +83,10 @@ bool nnx_contiguous(const struct ab_view *view) {
   return true;
 }
 
-void nnx_vmap_stages(int begin, int end, bool dry, void (*body)(void *ctx, int stage), void *ctx) {
-#pragma omp parallel for schedule(static) if (!dry)
+void nnx_vmap_stages(int begin, int end, bool serial, void (*body)(void *ctx, int stage), void *ctx) {
+#pragma omp parallel for schedule(static, 1) if (!serial)
   for (int stage = begin; stage < end; stage++) body(ctx, stage);
-  (void)dry; /* unused without OpenMP */
+  (void)serial; /* unused without OpenMP */
 }
 
 static ab_status iterate(ab_status (*half)(void *ctx, int i), void *ctx, int i, struct ab_arena *book) {

@@ -29,8 +29,10 @@ ab_status nnx_abstract_like(struct nnx_state *out, struct ab_arena *book, const 
 void nnx_zero(const struct nnx_state *state, const struct ab_kernels *kernels);
 bool nnx_contiguous(const struct ab_view *view);
 
-/* One body per stage of [begin, end), in parallel unless dry. The body neither allocates nor fails. */
-void nnx_vmap_stages(int begin, int end, bool dry, void (*body)(void *ctx, int stage), void *ctx);
+/* One body per stage of [begin, end), in parallel unless serial: stage s goes to worker s mod workers, so that the
+ * neighbours which are alone at work in the first and last iterations are not one worker's. The body neither allocates
+ * nor fails. */
+void nnx_vmap_stages(int begin, int end, bool serial, void (*body)(void *ctx, int stage), void *ctx);
 
 /* The two halves of one iteration of a scanned function; the carry and the residuals of iteration i belong to ctx. */
 struct nnx_scan_body {

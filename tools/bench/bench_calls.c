@@ -34,13 +34,13 @@ static int64_t total;
 void __real_ab_f32_gemm_block(float *c, const float *a, const float *b, const struct ab_gemm *block);
 void __wrap_ab_f32_gemm_block(float *c, const float *a, const float *b, const struct ab_gemm *block);
 
-/* Of the outermost team: the gemm door opens one of its own, often of one. */
+/* Of the outermost team of more than one: stages and the gemm door open teams inside each other. */
 static int worker_number(void) {
 #ifdef _OPENMP
-  return omp_get_level() > 0 ? omp_get_ancestor_thread_num(1) % WORKERS_MAX : 0;
-#else
-  return 0;
+  for (int level = 1; level <= omp_get_level(); level++)
+    if (omp_get_team_size(level) > 1) return omp_get_ancestor_thread_num(level) % WORKERS_MAX;
 #endif
+  return 0;
 }
 
 static double processor_seconds(void) {
