@@ -56,8 +56,8 @@ ab_status ab_remat_fixed(struct ab_remat *out, const struct ab_block *block, con
     if (policies[i].offloaded) out->offload = out->keep;
     return AB_OK;
   }
-  return AB_FAIL(AB_ECONFIG, "key 'remat_policy': '%s' is not a policy with a fixed set of names (expected %s)",
-                 remat_policy, "none, full, minimal, save_qkv_proj, ...");
+  return AB_FAIL(AB_ECONFIG, "key 'remat_policy' is '%s', expected a policy with a fixed set of names, such as full or "
+                 "minimal", remat_policy);
 }
 
 /* get_remat_policy, branch custom. */

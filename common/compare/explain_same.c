@@ -11,16 +11,17 @@ static bool same(const struct ab_observation *a, const struct ab_observation *b)
 }
 
 ab_status ab_match_not_finite(struct ab_search *s) {
-  char text[AB_IDENTITY_TEXT];
+  char text[AB_IDENTITY_TEXT], place[64] = "";
   const struct ab_recording *got = s->q->got;
   if (!s->got->observation.summary.nonfinite || s->truth->observation.summary.nonfinite) return AB_OK;
   const struct ab_observation *first = NULL;
   for (size_t i = 0; i < got->observations && !first; i++)
     if (got->observation[i].observation.summary.nonfinite) first = &got->observation[i].observation;
   ab_identity_print(text, &first->id);
-  ab_search_say(s, "has %llu values that are NaN or infinite; the first tensor with one is %.160s (iteration %d, stage "
-                "%d)", (unsigned long long)s->got->observation.summary.nonfinite, text, first->at.iteration,
-                first->at.stage);
+  if (first->at.iteration >= 0)
+    snprintf(place, sizeof place, " (iteration %d, stage %d)", first->at.iteration, first->at.stage);
+  ab_search_say(s, "has %llu values that are NaN or infinite; the first tensor with one is %.160s%s",
+                (unsigned long long)s->got->observation.summary.nonfinite, text, place);
   return AB_OK;
 }
 

@@ -199,7 +199,7 @@ static ab_status derive_repeats(struct ab_config *c) {
   if (overflow || layers % round != 0)
     return AB_FAIL(AB_ECONFIG,
                    "key 'pipeline_parallel_layers' is %lld, expected a multiple of %lld stages x "
-                   "num_layers_per_pipeline_stage = %lld",
+                   "num_layers_per_pipeline_stage %lld",
                    (long long)layers, (long long)c->num_stages, (long long)K);
   c->num_pipeline_repeats = layers / round;
   return put(c, "num_pipeline_repeats", c->num_pipeline_repeats);

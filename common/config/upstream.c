@@ -7,15 +7,50 @@
 
 static const char no_experts[] = "mixture of experts is not built";
 
+/* Where a run can show a defect. */
+
+static bool stages_behind_the_second(const struct ab_config *c) {
+  return c->pipelined && c->pipeline_fsdp_ag_per_repeat && c->num_stages > 2;
+}
+
+static bool repeats_gathered_once(const struct ab_config *c) {
+  return c->pipelined && c->pipeline_fsdp_ag_once && !c->pipeline_fsdp_ag_per_repeat && c->num_pipeline_repeats > 1;
+}
+
+static bool windows_without_remat(const struct ab_config *c) {
+  return c->pipelined && c->pipeline_fsdp_ag_per_repeat && !c->set_remat_policy_on_pipeline_iterations;
+}
+
+static bool iterations_with_remat(const struct ab_config *c) {
+  return c->pipelined && (c->pipeline_fsdp_ag_per_repeat || c->set_remat_policy_on_pipeline_iterations);
+}
+
+static bool layers_with_remat_alone(const struct ab_config *c) {
+  return c->pipelined && !iterations_with_remat(c) && c->set_remat_policy_on_layers_per_stage;
+}
+
+static bool sown_in_pipeline(const struct ab_config *c) { return c->pipelined && c->record_internal_nn_metrics > 0; }
+
+/* Blocks simple and simple_mlp have no decoder_layer_input. */
+static bool both_input_names(const struct ab_config *c) {
+  bool named = strcmp(c->remat_policy, "custom") != 0 && strncmp(c->decoder_block, "simple", 6) != 0;
+  return iterations_with_remat(c) && named;
+}
+
+static bool scanned_stage(const struct ab_config *c) {
+  return c->pipelined && c->scan_layers_per_stage && c->num_layers_per_pipeline_stage > 1;
+}
+
 const struct ab_upstream_defect ab_upstream_defects[AB_DEFECT_COUNT] = {
     [AB_DEFECT_B1] = {"B1",
                       "pipeline_fsdp_ag_per_repeat prefetches the weights of iteration t0 + 1 for every stage, so "
                       "stages >= 2 run repeat r >= 1 with the weights of repeat r - 1; meant: repeat r for all",
-                      "value", "LP: CircularPipeline, NP: NNXCircularPipeline, weight prefetch of a window", NULL},
+                      "value", "LP: CircularPipeline, NP: NNXCircularPipeline, weight prefetch of a window", NULL,
+                      stages_behind_the_second},
     [AB_DEFECT_B7] = {"B7",
                       "with pipeline_fsdp_ag_once and repeats the NNX engine drops the repeats axis from the sharding "
                       "before it gathers, so every axis is off by one and weights land on other stages",
-                      "byte", "NP: NNXPipeline.__call__", NULL},
+                      "byte", "NP: NNXPipeline.__call__", NULL, repeats_gathered_once},
     [AB_DEFECT_B8] = {"B8",
                       "the list of axes to drop is shared and changed per leaf, so experts lose their axis after any "
                       "other leaf was visited",
@@ -29,22 +64,23 @@ const struct ab_upstream_defect ab_upstream_defects[AB_DEFECT_COUNT] = {
     [AB_DEFECT_B13] = {"B13",
                        "the NNX circular engine rematerialises windows only under "
                        "set_remat_policy_on_pipeline_iterations; meant: always, as Linen does",
-                       "count", "NP: NNXCircularPipeline.__call__", NULL},
+                       "count", "NP: NNXCircularPipeline.__call__", NULL, windows_without_remat},
     [AB_DEFECT_B14] = {"B14", "updates of a non-trainable variable in the pipeline are lost or refused", "value",
                        "NP: NNXPipeline.__call__", "no block has a non-trainable variable"},
     [AB_DEFECT_B15] = {"B15",
                        "set_remat_policy_on_layers_per_stage does nothing in the NNX engines; meant: the layers of a "
                        "stage are rematerialised one by one",
                        "count", "ND: NNXSequentialPipelineStage, NNXScannedPipelineStage",
-                       NULL},
+                       NULL, layers_with_remat_alone},
     [AB_DEFECT_B20] = {"B20",
                        "metrics that layers sow in a pipeline are lost in both Linen engines and in the NNX circular "
                        "one, and fail in NNXPipeline with repeats; meant: they are reported per layer",
-                       "value", "LP: Pipeline, CircularPipeline, NP: NNXPipeline, NNXCircularPipeline", NULL},
+                       "value", "LP: Pipeline, CircularPipeline, NP: NNXPipeline, NNXCircularPipeline", NULL,
+                       sown_in_pipeline},
     [AB_DEFECT_B21] = {"B21",
                        "sown metrics of a pipeline are read as if iterations and stages were layers, bubbles "
                        "included; meant: of each layer, over its microbatches",
-                       "value", "MX: metric_logger, record_activation_metrics", NULL},
+                       "value", "MX: metric_logger, record_activation_metrics", NULL, sown_in_pipeline},
     [AB_DEFECT_B22] = {"B22", "a layer with a pole at zero makes NaN gradients in bubbles", "value",
                        "LP, NP: run_one_iteration",
                        "a switch of its own: ab_compute_bubbles=true runs layers in bubbles"},
@@ -53,9 +89,9 @@ const struct ab_upstream_defect ab_upstream_defects[AB_DEFECT_COUNT] = {
     [AB_DEFECT_B29] = {"B29",
                        "iteration_input and decoder_layer_input name one tensor when a stage is one layer; keeping "
                        "both names stores it twice; meant: once",
-                       "byte", "LP, NP: get_pipeline_remat_policy", NULL},
+                       "byte", "LP, NP: get_pipeline_remat_policy", NULL, both_input_names},
     [AB_DEFECT_B31] = {"B31", "Linen with scan_layers_per_stage fails: model_mode is not passed to the scanned layers",
-                       "failure", "LD: get_pipeline_stage_module", NULL},
+                       "failure", "LD: get_pipeline_stage_module", NULL, scanned_stage},
     [AB_DEFECT_B32] = {"B32", "a balance loss with repeats fails in the NNX pipeline and is 0 in the Linen one",
                        "value", "NP: NNXPipeline.__call__, LP: Pipeline", no_experts},
     [AB_DEFECT_B33] = {"B33", "norm_topk_prob is ignored by NNX, and applied after the scaling factor by Linen",
@@ -68,14 +104,27 @@ bool ab_faithful(const struct ab_config *config, enum ab_defect defect) {
   return config->upstream_faithful & (UINT32_C(1) << defect);
 }
 
-const char *ab_faithful_shown(char buffer[AB_DEFECTS_SHOWN], const struct ab_config *config) {
+bool ab_defect_can_show(const struct ab_config *config, enum ab_defect defect) {
+  return !ab_upstream_defects[defect].missing && ab_upstream_defects[defect].can_show(config);
+}
+
+/* The defects that the config asks for, all of them or those that cannot show. */
+static const char *list(char buffer[AB_DEFECTS_SHOWN], const struct ab_config *config, bool idle_only) {
   size_t used = 0;
   buffer[0] = '\0';
   for (int d = 0; d < AB_DEFECT_COUNT; d++)
-    if (ab_faithful(config, (enum ab_defect)d))
+    if (ab_faithful(config, (enum ab_defect)d) && !(idle_only && ab_defect_can_show(config, (enum ab_defect)d)))
       used += (size_t)snprintf(buffer + used, AB_DEFECTS_SHOWN - used, "%s%s", used ? "," : "",
                                ab_upstream_defects[d].id);
   return buffer;
+}
+
+const char *ab_faithful_shown(char buffer[AB_DEFECTS_SHOWN], const struct ab_config *config) {
+  return list(buffer, config, false);
+}
+
+const char *ab_faithful_idle(char buffer[AB_DEFECTS_SHOWN], const struct ab_config *config) {
+  return list(buffer, config, true);
 }
 
 /* The defect whose id is the `length` bytes at text; AB_DEFECT_COUNT for none. */

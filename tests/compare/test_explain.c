@@ -65,6 +65,7 @@ START_TEST(a_changed_tensor_is_named) {
   ask(&rig, gradient(1));
   expect(&rig, row->id, row->text);
   ck_assert_uint_eq(rig.list.lines, 1);
+  ck_assert_msg(!strstr(rig.list.line[0].text, "iteration"), "a gradient has none: %s", rig.list.line[0].text);
   ask(&rig, gradient(1));
   ck_assert_msg(rig.list.lines == 1, "the same tensor is told of twice");
   rig_free(&rig);

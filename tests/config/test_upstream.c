@@ -76,6 +76,65 @@ START_TEST(an_unknown_id_is_refused_with_the_known_ones) {
 }
 END_TEST
 
+/* What each defect needs, and beside it what lacks one part of that. */
+static const struct occasion {
+  enum ab_defect defect;
+  bool can_show;
+  const char *arguments;
+} occasions[] = {
+#define STAGES_OF "base_num_decoder_layers=24 ici_pipeline_parallelism=3 num_layers_per_pipeline_stage="
+#define FLAT " set_remat_policy_on_pipeline_iterations=false"
+#define PER_REPEAT STAGES_OF "1 pipeline_fsdp_ag_per_repeat=true"
+    {AB_DEFECT_B1, true, PER_REPEAT},
+    {AB_DEFECT_B1, false, STAGES_OF "1"},
+    {AB_DEFECT_B1, false, "ici_pipeline_parallelism=2 pipeline_fsdp_ag_per_repeat=true"},
+    {AB_DEFECT_B1, false, "pipeline_fsdp_ag_per_repeat=true"},
+    {AB_DEFECT_B7, true, STAGES_OF "1 pipeline_fsdp_ag_once=true"},
+    {AB_DEFECT_B7, false, STAGES_OF "8 pipeline_fsdp_ag_once=true"},
+    {AB_DEFECT_B7, false, PER_REPEAT " pipeline_fsdp_ag_once=true"},
+    {AB_DEFECT_B13, true, PER_REPEAT FLAT},
+    {AB_DEFECT_B13, false, PER_REPEAT},
+    {AB_DEFECT_B13, false, STAGES_OF "1" FLAT},
+    {AB_DEFECT_B15, true, STAGES_OF "1 set_remat_policy_on_layers_per_stage=true" FLAT},
+    {AB_DEFECT_B15, false, STAGES_OF "1 set_remat_policy_on_layers_per_stage=true"},
+    {AB_DEFECT_B15, false, PER_REPEAT " set_remat_policy_on_layers_per_stage=true" FLAT},
+    {AB_DEFECT_B15, false, STAGES_OF "1" FLAT},
+    {AB_DEFECT_B15, false, "set_remat_policy_on_layers_per_stage=true" FLAT},
+    {AB_DEFECT_B20, true, STAGES_OF "8 record_internal_nn_metrics=1"},
+    {AB_DEFECT_B20, false, STAGES_OF "8"},
+    {AB_DEFECT_B21, true, STAGES_OF "8 record_internal_nn_metrics=1"},
+    {AB_DEFECT_B21, false, "record_internal_nn_metrics=1"},
+    {AB_DEFECT_B29, true, STAGES_OF "8"},
+    {AB_DEFECT_B29, true, PER_REPEAT FLAT},
+    {AB_DEFECT_B29, false, STAGES_OF "8" FLAT},
+    {AB_DEFECT_B29, false, STAGES_OF "8 remat_policy=custom"},
+    {AB_DEFECT_B29, false, STAGES_OF "8 decoder_block=simple_mlp"},
+    {AB_DEFECT_B31, true, STAGES_OF "8 scan_layers_per_stage=true"},
+    {AB_DEFECT_B31, false, STAGES_OF "1 scan_layers_per_stage=true"},
+    {AB_DEFECT_B31, false, STAGES_OF "8"},
+};
+
+START_TEST(a_defect_shows_only_where_it_has_an_occasion) {
+  const struct occasion *row = &occasions[_i];
+  struct ab_config *config = with_defects(row->arguments);
+  ck_assert_msg(ab_defect_can_show(config, row->defect) == row->can_show, "%s with %s",
+                ab_upstream_defects[row->defect].id, row->arguments);
+  ab_config_free(config);
+}
+END_TEST
+
+START_TEST(what_cannot_show_is_listed_apart) {
+  char buffer[AB_DEFECTS_SHOWN];
+  struct ab_config *config = with_defects(PER_REPEAT " upstream_faithful=B31,B1,B7");
+  ck_assert_str_eq(ab_faithful_shown(buffer, config), "B1,B7,B31");
+  ck_assert_str_eq(ab_faithful_idle(buffer, config), "B7,B31");
+  for (int d = 0; d < AB_DEFECT_COUNT; d++)
+    ck_assert(!ab_upstream_defects[d].missing == !!ab_upstream_defects[d].can_show);
+  ck_assert(!ab_defect_can_show(config, AB_DEFECT_B8));
+  ab_config_free(config);
+}
+END_TEST
+
 /* A golden of one mode is no golden of the other. */
 START_TEST(the_mode_belongs_to_the_digest) {
   struct ab_config *plain = with_defects(""), *faithful = with_defects("upstream_faithful=B1");
@@ -94,6 +153,8 @@ static Suite *suite(void) {
   tcase_add_test(c, the_table_is_complete_and_each_line_says_what_it_changes);
   tcase_add_test(c, a_list_may_repeat_an_id_and_hold_blanks);
   tcase_add_test(c, an_unknown_id_is_refused_with_the_known_ones);
+  tcase_add_loop_test(c, a_defect_shows_only_where_it_has_an_occasion, 0, sizeof occasions / sizeof *occasions);
+  tcase_add_test(c, what_cannot_show_is_listed_apart);
   tcase_add_test(c, the_mode_belongs_to_the_digest);
   suite_add_tcase(s, c);
   return s;

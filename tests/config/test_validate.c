@@ -232,7 +232,7 @@ END_TEST
 
 static const struct row pipeline[] = {
     {"num_layers_per_pipeline_stage=3",
-     "key 'pipeline_parallel_layers' is 4, expected a multiple of 2 stages x num_layers_per_pipeline_stage = 3"},
+     "key 'pipeline_parallel_layers' is 4, expected a multiple of 2 stages x num_layers_per_pipeline_stage 3"},
     {"num_pipeline_repeats=3", "key 'pipeline_parallel_layers' is 4, expected 2 stages x num_pipeline_repeats 3 x "
                                "num_layers_per_pipeline_stage 1"},
     {"pipeline_parallel_layers=6 num_pipeline_repeats=3",

@@ -5,10 +5,11 @@ p08_simple has four stages, two repeats and pipeline_fsdp_ag_per_repeat: stages 
 with the weights of repeat 0 (B1).
 """
 import json
+import re
 import struct
 
-from e2e import DIFFERENT, EQUAL, GOLDEN, INCOMPARABLE, SIDE, USAGE, case, cases, change_json, change_tensors, check, copy_case, expect, \
-    folder, main, refuse
+from e2e import DIFFERENT, EQUAL, GOLDEN, INCOMPARABLE, ROOT, SIDE, USAGE, case, cases, change_json, change_tensors, check, copy_case, \
+    expect, folder, main, refuse, run
 
 DEFECTIVE = ['e05_simple', 'p08_simple', 'p08_simple_mlp', 'p08_llama2']
 P08 = 'tests/fixtures/reference/p08_simple'
@@ -88,9 +89,20 @@ def a_linen_stage_of_scanned_layers_fails_as_released():
 
 @case
 def defects_that_move_or_fetch_more_change_no_number():
-    expect(EQUAL, 'tests/fixtures/reference/p06_simple', 'upstream_faithful=B7')
-    expect(EQUAL, 'tests/fixtures/reference/p07_simple', 'upstream_faithful=B1,B13',
-           'set_remat_policy_on_pipeline_iterations=false', says=['note: upstream_faithful=B1,B13'])
+    reproduces = 'engines and oracle reproduce these defects of MaxText\n'
+    expect(EQUAL, 'tests/fixtures/reference/p06_simple', 'upstream_faithful=B7', says=[reproduces])
+    expect(EQUAL, 'tests/fixtures/reference/p07_simple', 'upstream_faithful=B13',
+           'set_remat_policy_on_pipeline_iterations=false', says=['upstream_faithful=B13: ' + reproduces])
+
+
+@case
+def a_defect_that_a_config_gives_no_occasion_is_not_said_to_be_reproduced():
+    for mode in ([], ['--intended-oracle']):  # two stages: every window prefetches what it needs
+        expect(EQUAL, 'tests/fixtures/reference/p07_simple', B1, *mode,
+               says=['note: upstream_faithful=B1 changes nothing: this config gives no occasion\n'])
+    expect(EQUAL, P08, 'upstream_faithful=B1,B7,B31',
+           says=['note: upstream_faithful=B1,B7,B31: engines and oracle reproduce these defects of MaxText; this config '
+                 'gives no occasion for B7,B31\n'])
 
 
 REFERENCE = 'tests/fixtures/reference/'
@@ -160,6 +172,30 @@ def sown_metrics_that_are_read_by_iteration_are_wrong_on_both_sides():
     expect(EQUAL, REFERENCE + 'p04_llama2', SOWN, 'upstream_faithful=B21', says=['25 of 25 metrics'])
     expect(DIFFERENT, REFERENCE + 'p04_llama2', SOWN, 'upstream_faithful=B21', '--intended-oracle',
            says=['cause: both moved', '25 metrics, 21 fail', 'layers/0/intermediates/activation_mean forward'])
+
+
+def transcripts():
+    """(arguments, lines as printed but for '...', which stands for anything) of the pages that show this tool."""
+    shown = r'^    (?:\$ ab_compare|\./dev compare) (tests/fixtures/.*)\n\n?((?:    .*\n)+)'
+    for page in ('docs/upstream-defects.md', 'README.md'):
+        for arguments, lines in re.findall(shown, (ROOT / page).read_text(), re.M):
+            if re.match('    (EQUAL|DIFFERENT|worst)', lines):
+                yield arguments.split(), re.sub(r'\n {5,}', ' ', lines).splitlines()
+
+
+@case
+def the_pages_show_what_is_printed():
+    seen = 0
+    for arguments, lines in transcripts():
+        r = run(*arguments)
+        for line in (line.strip() for line in lines):
+            if re.match('worst|values|bound|numerics', line):  # of this machine's BLAS
+                continue
+            pattern = '.*'.join(re.escape(part) for part in line.split('...'))
+            if not line.startswith('reproduce'):
+                check(re.search('^' + pattern, r.out, re.M), f'{r}: the page has {line!r}, printed was\n{r.out}')
+        seen += 1
+    check(seen == 7, f'{seen} transcripts')
 
 
 @case

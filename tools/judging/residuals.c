@@ -17,11 +17,17 @@ struct table {
   size_t rows;
 };
 
-static void owe(struct table *table, const char *prefix, const char *name, int64_t amount) {
+/* The row of a name; the one behind the last if there is none. */
+static struct row *row_of(struct table *table, const char *name) {
   struct row *row = table->row;
+  while (row < table->row + table->rows && strcmp(row->name, name) != 0) row++;
+  return row;
+}
+
+static void owe(struct table *table, const char *prefix, const char *name, int64_t amount) {
   char full[AB_NAME_MAX];
   snprintf(full, sizeof full, "%s%s", prefix, name);
-  while (row < table->row + table->rows && strcmp(row->name, full) != 0) row++;
+  struct row *row = row_of(table, full);
   if (row == table->row + table->rows) {
     *row = (struct row){.expected = 0};
     strcpy(row->name, full);
@@ -50,9 +56,7 @@ static ab_status remat_of(struct ab_remat *out, const struct ab_block *block, co
 }
 
 bool ab_remat_differs(const struct ab_config *config) {
-  bool iterations = config->set_remat_policy_on_pipeline_iterations || config->pipeline_fsdp_ag_per_repeat;
-  return ab_faithful(config, AB_DEFECT_B15) && config->pipelined && !iterations &&
-         config->set_remat_policy_on_layers_per_stage;
+  return ab_faithful(config, AB_DEFECT_B15) && ab_defect_can_show(config, AB_DEFECT_B15);
 }
 
 static ab_status count_outside(struct counted *n, const struct ab_case *c, const struct ab_block *block,
@@ -161,25 +165,17 @@ static bool counts_remat(const char *name) {
   return false;
 }
 
-static void find(struct table *table, const struct ab_recording *recording) {
+/* Adds up what the recording has; returns the first counter that no row knows, or NULL. */
+static const char *find(struct table *table, const struct ab_recording *recording) {
+  const char *unknown = NULL;
   for (size_t i = 0; i < recording->counters; i++) {
     const struct ab_counter *counter = &recording->counter[i];
-    struct row *row = table->row;
     if (!counts_remat(counter->id.tensor)) continue;
-    while (row < table->row + table->rows && strcmp(row->name, counter->id.tensor) != 0) row++;
+    struct row *row = row_of(table, counter->id.tensor);
     if (row < table->row + table->rows) row->found += counter->amount;
+    else if (!unknown) unknown = counter->id.tensor;
   }
-}
-
-/* A counter that no row knows. */
-static const char *unknown(const struct table *table, const struct ab_recording *recording) {
-  for (size_t i = 0; i < recording->counters; i++) {
-    const char *name = recording->counter[i].id.tensor;
-    size_t row = 0;
-    while (row < table->rows && strcmp(table->row[row].name, name) != 0) row++;
-    if (row == table->rows && counts_remat(name)) return name;
-  }
-  return NULL;
+  return unknown;
 }
 
 ab_status ab_check_remat(const struct ab_recording *recording, const struct ab_case *c, const struct ab_route *route) {
@@ -190,12 +186,11 @@ ab_status ab_check_remat(const struct ab_recording *recording, const struct ab_c
   if (n.layers) owe_weights(&table, &n);
   owe_slots(&table, &n);
   owe_recomputes(&table, &n);
-  find(&table, recording);
+  const char *unknown = find(&table, recording);
   for (size_t i = 0; i < table.rows; i++)
     if (table.row[i].found != table.row[i].expected)
       return AB_FAIL(AB_EMISMATCH, "%s counted %lld of '%s', expected %lld", recording->name,
                      (long long)table.row[i].found, table.row[i].name, (long long)table.row[i].expected);
-  const char *name = unknown(&table, recording);
-  if (name) return AB_FAIL(AB_EMISMATCH, "%s has a counter '%s', which nothing expects", recording->name, name);
+  if (unknown) return AB_FAIL(AB_EMISMATCH, "%s has a counter '%s', which nothing expects", recording->name, unknown);
   return AB_OK;
 }

@@ -1,4 +1,5 @@
 #include <stdio.h>
+#include <string.h>
 
 #include "file.h"
 #include "judgement.h"
@@ -198,20 +199,27 @@ static void check(struct ab_judgement *j, ab_status status) {
   if (status != AB_OK) ab_judgement_trouble(j, AB_EXIT_INCOMPARABLE, ab_status_message());
 }
 
-/* Which of upstream's defects the run reproduced, where one could have shown. */
+/* Which of upstream's defects the run reproduced, and which it had no occasion for. */
+static ab_status note_defects(struct ab_judgement *j) {
+  const struct ab_config *c = j->opened.config;
+  char shown[AB_DEFECTS_SHOWN], idle[AB_DEFECTS_SHOWN];
+  const char *who = j->request.intended_oracle ? ", but not the oracle," : " and oracle";
+  ab_faithful_shown(shown, c);
+  ab_faithful_idle(idle, c);
+  if (strcmp(shown, idle) == 0)
+    return ab_judgement_note(j, "upstream_faithful=%s changes nothing: this config gives no occasion", shown);
+  return ab_judgement_note(j, "upstream_faithful=%s: engines%s reproduce these defects of MaxText%s%s", shown, who,
+                           idle[0] ? "; this config gives no occasion for " : "", idle);
+}
+
 static ab_status note_mode(struct ab_judgement *j) {
   const struct ab_config *c = j->opened.config;
-  char shown[AB_DEFECTS_SHOWN];
   bool meant = j->reference && ab_reference_as_meant(j->reference);
   if (j->request.intended_oracle && j->verdict[0].exit == AB_EXIT_EQUAL && !j->verdict[0].differing)
     AB_TRY(ab_judgement_note(j, "%s and %s agree in every bit: their comparison alone finds nothing", j->a->name,
                              j->b->name));
-  if (c->upstream_faithful)
-    return ab_judgement_note(j, "upstream_faithful=%s: engines%s reproduce these defects of MaxText",
-                             ab_faithful_shown(shown, c),
-                             j->request.intended_oracle ? ", but not the oracle," : " and oracle");
-  if (!c->pipelined || !c->pipeline_fsdp_ag_per_repeat || c->num_stages <= 2 || c->num_pipeline_repeats < 2)
-    return AB_OK;
+  if (c->upstream_faithful) return note_defects(j);
+  if (!ab_defect_can_show(c, AB_DEFECT_B1)) return AB_OK;
   return ab_judgement_note(j, "every stage runs with the weights of its own repeat%s; upstream_faithful=B1 does what "
                            "MaxText does", meant ? " and is judged by the bundle's *_sequential numbers" : "");
 }
