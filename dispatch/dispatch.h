@@ -13,10 +13,15 @@ enum ab_numerics { AB_NUMERICS_FAST, AB_NUMERICS_PORTABLE };
 /* Who implements a route, or its pipeline where several do; the table of tiers in compare/ goes by this. */
 enum ab_family { AB_FAMILY_LINEN, AB_FAMILY_NNX, AB_FAMILY_SEQUENTIAL };
 
+/* What becomes of the rng streams that a pipeline carries: there are none; the next step goes on where they are; every
+ * step begins anew, for ToLinen stores no rng state. */
+enum ab_rng { AB_RNG_NONE, AB_RNG_CARRIED, AB_RNG_REBUILT };
+
 struct ab_route {
   const char *name;  /* "linen64" */
   const char *what;  /* one line for --list-routes */
   enum ab_family family;
+  enum ab_rng rng;
   enum ab_arithmetic arithmetic;
   const struct ab_model_ops *model;
   const struct ab_pipeline_ops *pipeline;

@@ -7,19 +7,19 @@
 #include "oracle.h"
 #include "to_linen.h"
 
-#define ENGINE_ROUTES(prefix, family, model, pipeline, what)                                         \
-  {prefix, what " in float32", family, AB_ARITHMETIC_F32, model, pipeline},                          \
-      {prefix "64", what " in float64", family, AB_ARITHMETIC_F64, model, pipeline},                 \
-      {prefix "-exact", what " in integers modulo 2^61 - 1", family, AB_ARITHMETIC_EXACT, model, pipeline}
+#define ENGINE_ROUTES(prefix, family, rng, model, pipeline, what)                                    \
+  {prefix, what " in float32", family, rng, AB_ARITHMETIC_F32, model, pipeline},                     \
+      {prefix "64", what " in float64", family, rng, AB_ARITHMETIC_F64, model, pipeline},            \
+      {prefix "-exact", what " in integers modulo 2^61 - 1", family, rng, AB_ARITHMETIC_EXACT, model, pipeline}
 
 const struct ab_route ab_routes[] = {
-    ENGINE_ROUTES("linen", AB_FAMILY_LINEN, &linen_model_ops, &linen_pipeline_ops,
+    ENGINE_ROUTES("linen", AB_FAMILY_LINEN, AB_RNG_NONE, &linen_model_ops, &linen_pipeline_ops,
                   "module-style engine, Linen decoder around Pipeline,"),
-    ENGINE_ROUTES("linen+nnx-pipeline", AB_FAMILY_NNX, &to_linen_model_ops, &to_linen_pipeline_ops,
+    ENGINE_ROUTES("linen+nnx-pipeline", AB_FAMILY_NNX, AB_RNG_REBUILT, &to_linen_model_ops, &to_linen_pipeline_ops,
                   "Linen decoder around NNXPipeline in ToLinen,"),
-    ENGINE_ROUTES("nnx", AB_FAMILY_NNX, &nnx_model_ops, &nnx_pipeline_ops,
+    ENGINE_ROUTES("nnx", AB_FAMILY_NNX, AB_RNG_CARRIED, &nnx_model_ops, &nnx_pipeline_ops,
                   "split/merge engine, NNX decoder around NNXPipeline,"),
-    ENGINE_ROUTES("sequential", AB_FAMILY_SEQUENTIAL, &ab_oracle_model_ops, &ab_oracle_pipeline_ops,
+    ENGINE_ROUTES("sequential", AB_FAMILY_SEQUENTIAL, AB_RNG_NONE, &ab_oracle_model_ops, &ab_oracle_pipeline_ops,
                   "oracle, layers one after another,"),
     {0}};
 

@@ -144,6 +144,7 @@ static ab_status forward(struct nnx_pipeline *p, const struct nnx_node *module, 
   nnx_init_states(p, inputs);
   AB_TRY(p->class->forward(&run));
   nnx_permute_output(p, outputs);
+  AB_TRY(nnx_count_rng_state(&p->exec, &run.carry, p->schedule.num_stages));
   return nnx_report_sown(&run);
 }
 

@@ -51,6 +51,9 @@
  * | offload/out/<name>           | runner; engine for         | copied to the host by each layer that runs            |
  * | offload/back/<name>          | decoder_layer_input        | and back for its backward (or its ab_layer_replay)    |
  *
+ * Rng positions, once per (repeat, stage) of a pipeline that carries streams of its own (NNX: "dropout"), when its
+ * forward has ended: "rng/key/0" and "rng/key/1", the words of the key, and "rng/count", the draws from it.
+ *
  * "Every cell" is all T iterations of all stages, bubbles included (where.bubble) whether they run or not: the real
  * code runs them and its residuals are stacked over T, so that `full` is T K A and `minimal` T rows L K (2 E + H D +
  * 2 kv D + 2 mlp) floats per stage. One counter per name and cell, under the cell's identity, not recorded where it is
@@ -89,3 +92,7 @@
 #define AB_COUNT_WEIGHTS "residual/weights"
 #define AB_COUNT_W_CURR "residual/w_curr"
 #define AB_COUNT_W_NEXT "residual/w_next"
+#define AB_COUNT_RNG "rng/"
+#define AB_COUNT_RNG_KEY_0 "rng/key/0"
+#define AB_COUNT_RNG_KEY_1 "rng/key/1"
+#define AB_COUNT_RNG_COUNT "rng/count"

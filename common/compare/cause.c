@@ -31,6 +31,7 @@ static const struct row rows[] = {
     {AB_CAUSE_UNDECIDED, {{AB_FACT_AB, BROKEN}}},
     {AB_CAUSE_BOTH_MOVED, {{AB_FACT_A_ORACLE, BROKEN}}},
     {AB_CAUSE_BOTH_MOVED, {{AB_FACT_B_ORACLE, BROKEN}}},
+    {AB_CAUSE_NOT_FINITE, {{AB_FACT_FINITE, BROKEN}}},
     {AB_CAUSE_BOTH_MOVED, {{AB_FACT_SHARED, BROKEN}}},
     {AB_CAUSE_A_WRONG, {{AB_FACT_A_RECOMPUTE, BROKEN}, {AB_FACT_B_RECOMPUTE, NOT_BROKEN}}},
     {AB_CAUSE_B_WRONG, {{AB_FACT_B_RECOMPUTE, BROKEN}, {AB_FACT_A_RECOMPUTE, NOT_BROKEN}}},
@@ -57,7 +58,8 @@ const char *ab_fact_name(enum ab_fact fact) {
                                       [AB_FACT_COUNTERS] = "counters",
                                       [AB_FACT_A_GOLDEN] = "A and golden",
                                       [AB_FACT_B_GOLDEN] = "B and golden",
-                                      [AB_FACT_CALIBRATED] = "calibration"};
+                                      [AB_FACT_CALIBRATED] = "calibration",
+                                      [AB_FACT_FINITE] = "finite values"};
   return names[fact];
 }
 
@@ -94,6 +96,7 @@ const char *ab_cause_name(enum ab_cause cause) {
                                       [AB_CAUSE_GOLDEN_STALE] = "golden stale",
                                       [AB_CAUSE_INPUT] = "input differs",
                                       [AB_CAUSE_STRUCTURE] = "structure differs",
+                                      [AB_CAUSE_NOT_FINITE] = "not finite",
                                       [AB_CAUSE_UNCALIBRATED] = "uncalibrated"};
   return names[cause];
 }
@@ -106,58 +109,73 @@ void ab_fact_set(struct ab_facts *facts, enum ab_fact fact, bool holds, const ch
 
 static void state(struct ab_facts *facts, enum ab_fact fact, bool holds, const struct ab_verdict *v, const char *what) {
   char reason[AB_REASON];
-  snprintf(reason, sizeof reason, "%.80s against %.80s: %.160s", v->name_a, v->name_b, what);
+  snprintf(reason, sizeof reason, "%.80s against %.80s: %.320s", v->name_a, v->name_b, what);
   ab_fact_set(facts, fact, holds, reason);
 }
 
 static void enter_structure(struct ab_facts *facts, const struct ab_verdict *v) {
-  char what[128];
-  size_t changed = v->changed - v->changed_of[AB_Q_INPUT];
-  if (!v->any)
-    state(facts, AB_FACT_STRUCTURE, false, v, "nothing could be compared");
-  else if (changed) {
-    snprintf(what, sizeof what, "%zu tensors and metrics are missing, added, reshaped or retyped", changed);
-    state(facts, AB_FACT_STRUCTURE, false, v, what);
-  } else if (v->unjudged) {
-    snprintf(what, sizeof what, "%zu tensors differ and have no values to judge by", v->unjudged);
-    state(facts, AB_FACT_STRUCTURE, false, v, what);
-  } else if (!v->counts_right && !v->changed)
-    state(facts, AB_FACT_STRUCTURE, false, v, "not as many tensors, elements or steps as the config asks for");
-  else
-    state(facts, AB_FACT_STRUCTURE, true, v, "the same names, shapes and dtypes");
+  char what[AB_LACK_TEXT + 128], lack[AB_LACK_TEXT];
+  size_t changed = v->changed - v->changed_of[AB_Q_INPUT] + v->lacking_of[AB_Q_INPUT];
+  ab_verdict_lack(lack, v);
+  if (changed)
+    snprintf(what, sizeof what, "%zu tensors and metrics are missing, added, reshaped or retyped: %s", changed, lack);
+  else if (v->any && !v->unjudged && (v->counts_right || v->changed)) lack[0] = '\0';
+  else if (v->any && !v->unjudged)
+    snprintf(what, sizeof what, "not as many tensors, elements or steps as the config asks for: %s", lack);
+  else snprintf(what, sizeof what, "%s", lack);
+  state(facts, AB_FACT_STRUCTURE, !lack[0], v, lack[0] ? what : "the same names, shapes and dtypes");
 }
 
+/* An input that one side does not report is missing; one that both report otherwise is another input. */
 static void enter_inputs(struct ab_facts *facts, const struct ab_verdict *v) {
   char what[160];
-  size_t differ = v->failing_of[AB_Q_INPUT] + v->changed_of[AB_Q_INPUT];
+  size_t differ = v->failing_of[AB_Q_INPUT] + v->changed_of[AB_Q_INPUT] - v->lacking_of[AB_Q_INPUT];
   snprintf(what, sizeof what, "%zu of %zu initial parameters and arrays of the batch differ; the rest follows from it",
            differ, v->by_quantity[AB_Q_INPUT].compared + v->changed_of[AB_Q_INPUT]);
   if (differ) state(facts, AB_FACT_INPUTS, false, v, what);
   else if (v->by_quantity[AB_Q_INPUT].compared) state(facts, AB_FACT_INPUTS, true, v, "the same parameters and batch");
 }
 
-/* A record that lacks tensors is a wrong record, not two sides that cannot be compared. */
-static bool of_record(enum ab_fact fact) {
-  return fact == AB_FACT_SHARED || fact == AB_FACT_A_GOLDEN || fact == AB_FACT_B_GOLDEN;
+/* A golden that lacks tensors is a wrong golden, not two sides that cannot be compared. */
+static bool of_golden(enum ab_fact fact) { return fact == AB_FACT_A_GOLDEN || fact == AB_FACT_B_GOLDEN; }
+
+static bool comparable(const struct ab_verdict *v) {
+  return v->any && !v->changed && !v->unjudged && v->counts_right;
+}
+
+static void enter_lack(struct ab_facts *facts, enum ab_fact fact, const struct ab_verdict *v) {
+  char what[AB_LACK_TEXT + 128], lack[AB_LACK_TEXT];
+  ab_verdict_lack(lack, v);
+  snprintf(what, sizeof what, "not the same names, shapes, dtypes or numbers of tensors: %s", lack);
+  state(facts, fact, false, v, what);
+}
+
+/* NaN and infinity that both hold in the same places are no agreement, and no sign of who is wrong. */
+static void enter_values(struct ab_facts *facts, enum ab_fact fact, const struct ab_verdict *v) {
+  char what[160], first[AB_IDENTITY_TEXT];
+  ab_identity_print(first, &v->first.id);
+  if (!v->failing) {
+    snprintf(what, sizeof what, "%s (%zu tensors, %zu metrics)", v->differing ? "within bounds" : "equal",
+             v->tensors.compared, v->metrics.compared);
+    state(facts, fact, true, v, what);
+  } else if (ab_verdict_parts(v)) {
+    snprintf(what, sizeof what, "%zu tensors and metrics differ, first %.100s", v->failing, first);
+    state(facts, fact, false, v, what);
+  } else {
+    snprintf(what, sizeof what, "%zu tensors and metrics hold the same NaN or infinity, first %.80s", v->failing,
+             first);
+    state(facts, AB_FACT_FINITE, false, v, what);
+  }
 }
 
 void ab_fact_verdict(struct ab_facts *facts, enum ab_fact fact, const struct ab_verdict *v) {
-  char what[160], first[AB_IDENTITY_TEXT];
-  if (!of_record(fact)) {
+  if (!of_golden(fact)) {
     enter_inputs(facts, v);
     enter_structure(facts, v);
-  } else if (v->changed || v->unjudged || !v->counts_right || !v->any) {
-    state(facts, fact, false, v, "not the same names, shapes, dtypes or numbers of tensors");
+  } else if (!comparable(v)) {
+    enter_lack(facts, fact, v);
   }
-  if (v->exit == AB_EXIT_INCOMPARABLE && v->uncalibrated && v->any && !v->changed && !v->unjudged && v->counts_right)
+  if (v->exit == AB_EXIT_INCOMPARABLE && v->uncalibrated && comparable(v))
     state(facts, AB_FACT_CALIBRATED, false, v, "judged by a bound that no calibration measured, and one is required");
-  if (!v->any) return;
-  if (v->failing) {
-    ab_identity_print(first, &v->first.id);
-    snprintf(what, sizeof what, "%zu tensors and metrics differ, first %.100s", v->failing, first);
-  } else {
-    snprintf(what, sizeof what, "%s (%zu tensors, %zu metrics)", v->differing ? "within bounds" : "equal",
-             v->tensors.compared, v->metrics.compared);
-  }
-  state(facts, fact, !v->failing, v, what);
+  if (v->any) enter_values(facts, fact, v);
 }

@@ -24,6 +24,7 @@ enum ab_fact {
   AB_FACT_A_GOLDEN,
   AB_FACT_B_GOLDEN,
   AB_FACT_CALIBRATED,   /* broken: an uncalibrated bound decided where a calibrated one is required */
+  AB_FACT_FINITE,       /* broken: sides that agree but for NaN and infinity, which both hold in the same places */
   AB_FACTS
 };
 enum ab_known { AB_UNKNOWN, AB_HOLDS, AB_BROKEN };
@@ -43,6 +44,7 @@ enum ab_cause {
   AB_CAUSE_GOLDEN_STALE, /* a = b = oracle, and the golden has other numbers */
   AB_CAUSE_INPUT,        /* the sides did not begin with the same: what differs later follows from it */
   AB_CAUSE_STRUCTURE,    /* not comparable */
+  AB_CAUSE_NOT_FINITE,   /* a = b = oracle wherever there are numbers: NaN and infinity are equal to nothing */
   AB_CAUSE_UNCALIBRATED
 };
 /* "engines", "A and oracle", ... */

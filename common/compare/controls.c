@@ -245,6 +245,8 @@ static bool is_record(const struct ab_comparison *c) {
 
 static bool serves(const struct row *row, const struct ab_comparison *c) {
   enum ab_pair pair = c->pair;
+  bool whole = pair == AB_PAIR_RECORDED && !c->partial; /* a command hands over what it has, with values */
+  if (whole) return row->tier == RECORD || row->tier == ANY || row->tier == BOUNDED;
   if (is_record(c)) return row->tier == RECORD || (row->tier == EXACT_RECORD && pair == AB_PAIR_SAME);
   switch (row->tier) {
     case BITWISE: return pair == AB_PAIR_SAME;

@@ -83,6 +83,10 @@ static void lines_structure(struct ab_page *l, const struct ab_verdict *v) {
     put_shapes(l, &v->group[i]);
     put(l, "\n");
   }
+  char lack[AB_LACK_TEXT];
+  ab_verdict_lack(lack, v);
+  if (!v->changed && lack[0]) say(l, "structure: %s against %s: %s", v->name_a, v->name_b, lack);
+  if (!v->changed && lack[0]) put(l, "\n");
   size_t left = v->groups - shown + v->groups_left_out;
   if (left) say(l, "structure: and %zu more patterns, %zu identities in all", left, v->changed);
   if (left) put(l, "\n");

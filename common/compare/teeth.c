@@ -57,6 +57,11 @@ static void line_control(struct ab_page *t, size_t i, const struct ab_control_re
 }
 
 static void line_unobserved(struct ab_page *t, const struct ab_teeth *teeth, bool full) {
+  if (teeth->unobservable) {
+    say(t, "unobserved: n/a (%s)", teeth->unobservable);
+    end_line(t);
+    return;
+  }
   size_t shown = full || teeth->unobserveds < SHOWN ? teeth->unobserveds : SHOWN;
   say(t, "unobserved: %s", shown ? "" : "no input");
   for (size_t i = 0; i < shown; i++) {
@@ -141,6 +146,8 @@ static void put_unobserved(struct ab_json_writer *w, const struct ab_teeth *teet
   ab_json_put_object(w, "unobserved", false);
   ab_json_put_bool(w, "perturbed", teeth->perturbed);
   ab_json_put_int64(w, "left_out", (int64_t)teeth->unobserved_left_out);
+  if (teeth->unobservable) ab_json_put_string(w, "not_applicable", teeth->unobservable);
+  else ab_json_put_null(w, "not_applicable");
   ab_json_put_array(w, "list", false);
   for (size_t i = 0; i < teeth->unobserveds; i++) {
     ab_json_put_object(w, NULL, false);

@@ -30,6 +30,7 @@ struct ab_teeth {
   bool perturbed;  /* batch inputs were changed one after the other, not only looked at */
   struct ab_unobserved unobserved[AB_UNOBSERVED_MAX];
   size_t unobserveds, unobserved_left_out;
+  const char *unobservable; /* why there is no list of unobserved inputs; NULL: there is */
   struct ab_blind blind[AB_BLINDS_MAX];
   size_t blinds;
 };

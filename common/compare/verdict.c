@@ -21,9 +21,10 @@ struct join {
   size_t elements[AB_QUANTITIES];
 };
 
-static void note_change(struct join *j, enum ab_quantity quantity) {
+static void note_change(struct join *j, enum ab_quantity quantity, enum ab_change change) {
   j->v->changed++;
   j->v->changed_of[quantity]++;
+  j->v->lacking_of[quantity] += change == AB_CHANGE_MISSING || change == AB_CHANGE_ADDED;
 }
 
 /* Where `step` is or belongs; steps come nearly in order, so the search starts at the end. */
@@ -86,6 +87,7 @@ static ab_status tally(struct ab_verdict *v, const struct ab_finding *f) {
   AB_TRY(keep(v, f));
   v->differing += f->differs;
   v->failing += f->fails;
+  v->alike += f->fails && f->alike;
   v->differing_of[f->quantity] += f->differs;
   v->failing_of[f->quantity] += f->fails;
   v->differing_elements += f->difference.differing;
@@ -154,7 +156,7 @@ static ab_status join_tensor(struct join *j, const struct ab_recorded *rb) {
     change = AB_CHANGE_RETYPED;
   else
     return judge_tensor(j, ra, rb);
-  note_change(j, ab_quantity_of(&b->id));
+  note_change(j, ab_quantity_of(&b->id), change);
   return ab_groups_add(&j->groups, change, ra ? &ra->observation : NULL, b);
 }
 
@@ -176,8 +178,9 @@ static ab_status join_metric(struct join *j, const struct ab_recorded_metric *rb
   if (!ab_takes_part(j->c, AB_Q_METRIC)) return AB_OK;
   const struct ab_recorded_metric *ra = ab_recording_metric(j->c->a, rb->metric.step, rb->metric.name);
   if (ra && (ra->metric.f32 == rb->metric.f32 || j->c->retyped)) return judge_metric(j, ra, rb);
-  note_change(j, AB_Q_METRIC);
-  return ab_groups_add_metric(&j->groups, ra ? AB_CHANGE_RETYPED : AB_CHANGE_MISSING, &rb->metric);
+  enum ab_change change = ra ? AB_CHANGE_RETYPED : AB_CHANGE_MISSING;
+  note_change(j, AB_Q_METRIC, change);
+  return ab_groups_add_metric(&j->groups, change, &rb->metric);
 }
 
 /* What only a has. */
@@ -188,7 +191,7 @@ static ab_status join_rest(struct join *j) {
     if (!ab_takes_part(j->c, ab_quantity_of(&o->id)) || ab_recording_find(b, &o->id)) continue;
     j->v->ignored += j->c->partial;
     if (j->c->partial) continue;
-    note_change(j, ab_quantity_of(&o->id));
+    note_change(j, ab_quantity_of(&o->id), AB_CHANGE_ADDED);
     AB_TRY(ab_groups_add(&j->groups, AB_CHANGE_ADDED, o, NULL));
   }
   for (size_t i = 0; i < a->metrics && ab_takes_part(j->c, AB_Q_METRIC); i++) {
@@ -196,7 +199,7 @@ static ab_status join_rest(struct join *j) {
     if (ab_recording_metric(b, m->step, m->name)) continue;
     j->v->ignored += j->c->partial;
     if (j->c->partial) continue;
-    note_change(j, AB_Q_METRIC);
+    note_change(j, AB_Q_METRIC, AB_CHANGE_ADDED);
     AB_TRY(ab_groups_add_metric(&j->groups, AB_CHANGE_ADDED, m));
   }
   return AB_OK;

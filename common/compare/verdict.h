@@ -88,6 +88,7 @@ struct ab_finding {
   struct ab_difference difference; /* element counts and worst values if evidence is VALUES or SCALAR */
   struct ab_shape shape;
   bool differs, fails;
+  bool alike; /* the same bits, some of them NaN or infinite: they fail, but tell nothing of who is wrong */
 };
 
 struct ab_tally {
@@ -104,7 +105,7 @@ struct ab_verdict {
   bool counts_right;           /* every pinned count is as expected */
   size_t ignored;              /* only in a, with a partial reference */
   size_t unjudged;             /* bounded, different, and neither values nor fingerprints */
-  size_t differing, failing;   /* tensors and metrics */
+  size_t differing, failing, alike; /* tensors and metrics */
   size_t differing_of[AB_QUANTITIES], failing_of[AB_QUANTITIES];
   size_t differing_elements;   /* as far as values were seen */
   size_t sign_only;            /* +0 against -0; without values the difference of their numbers */
@@ -119,11 +120,19 @@ struct ab_verdict {
   size_t findings, findings_room;
   bool uncalibrated;             /* a bound by AB_RULE_UNCALIBRATED or FLOOR was used */
   size_t changed;                /* identities that differ in structure */
-  size_t changed_of[AB_QUANTITIES];
+  size_t changed_of[AB_QUANTITIES], lacking_of[AB_QUANTITIES]; /* lacking: missing or added, of those that changed */
   struct ab_group *group;        /* owned; at most AB_GROUPS_MAX, the largest first */
   size_t groups, groups_left_out;
 };
 enum { AB_GROUPS_MAX = 32, AB_FINDINGS_MAX = 4096 };
+
+/* Whether a failure tells the sides apart: not all of them are the same NaN and infinity on both. */
+static inline bool ab_verdict_parts(const struct ab_verdict *v) { return v->failing > v->alike; }
+
+enum { AB_LACK_TEXT = 256 };
+/* What keeps both from being compared, with names: "missing state/step update (2)", "parameter 30 of 60"; "" if
+ * nothing does. */
+void ab_verdict_lack(char text[AB_LACK_TEXT], const struct ab_verdict *v);
 
 /* The bound of one identity: given goes before a calibration, which goes before own. */
 struct ab_bound ab_comparison_bound(const struct ab_comparison *c, const struct ab_identity *id,

@@ -55,6 +55,10 @@ static const struct row rows[] = {
     {"inputs go before all", AB_CAUSE_INPUT,
      {NO(AB_FACT_INPUTS), NO(AB_FACT_STRUCTURE), NO(AB_FACT_AB), NO(AB_FACT_A_ORACLE), YES(AB_FACT_B_ORACLE)}},
     {"uncalibrated comes last", AB_CAUSE_UNCALIBRATED, {YES(AB_FACT_AB), YES(AB_FACT_SHARED), NO(AB_FACT_CALIBRATED)}},
+    {"numbers that are none, in all", AB_CAUSE_NOT_FINITE, {NO(AB_FACT_FINITE), NO(AB_FACT_SHARED)}},
+    {"A and B alike, the oracle finite", AB_CAUSE_BOTH_MOVED, {NO(AB_FACT_FINITE), NO(AB_FACT_A_ORACLE)}},
+    {"what differs goes before what is no number", AB_CAUSE_B_WRONG,
+     {NO(AB_FACT_AB), YES(AB_FACT_A_ORACLE), NO(AB_FACT_B_ORACLE), NO(AB_FACT_FINITE)}},
     {"a golden goes before calibration", AB_CAUSE_GOLDEN_STALE, {NO(AB_FACT_A_GOLDEN), NO(AB_FACT_CALIBRATED)}},
 };
 
@@ -122,7 +126,7 @@ START_TEST(a_broken_fact_keeps_its_first_reason) {
 END_TEST
 
 /* Two sides that observe one input and one leaf; what is changed in a is given by the loop. */
-enum changed { NOTHING, INPUT, INPUT_SHAPE, LEAF_VALUE, LEAF_MISSING };
+enum changed { NOTHING, INPUT, INPUT_SHAPE, INPUT_MISSING, LEAF_VALUE, LEAF_MISSING };
 
 static void fill(struct side *s, enum changed changed) {
   struct ab_identity input = identity(-1, 0, "input/params/mlp/wo/kernel", AB_FORWARD);
@@ -131,26 +135,32 @@ static void fill(struct side *s, enum changed changed) {
   struct ab_tensor *out = side_tensor(s, &leaf, AB_F32, (struct ab_shape){1, {4}});
   ((float *)in->data)[1] = changed == INPUT ? 2 : 1;
   ((float *)out->data)[2] = changed == INPUT || changed == LEAF_VALUE ? 7 : 5;
-  side_observe(s, &input);
+  if (changed != INPUT_MISSING) side_observe(s, &input);
   if (changed != LEAF_MISSING) side_observe(s, &leaf);
   ab_recording_complete(s->recording);
 }
 
-static enum ab_cause cause_when(enum changed changed, struct ab_facts *facts) {
-  struct side a = side_new("linen"), b = side_new("nnx");
+static enum ab_cause cause_with(struct side *a, struct side *b, size_t gradients, struct ab_facts *facts) {
   struct both both;
   struct ab_verdict v;
-  fill(&a, changed);
-  fill(&b, NOTHING);
-  struct ab_comparison c = comparison_of(&both, &a, &b);
+  struct ab_comparison c = comparison_of(&both, a, b);
   c.expected = ab_expected_none();
+  c.expected.tensors[AB_Q_WEIGHT_GRADIENT] = gradients;
   ck_ok(ab_verdict(&v, &c));
   *facts = (struct ab_facts){0};
   ab_fact_verdict(facts, AB_FACT_AB, &v);
   ab_verdict_free(&v);
+  return ab_cause_of(facts);
+}
+
+static enum ab_cause cause_when(enum changed changed, struct ab_facts *facts) {
+  struct side a = side_new("linen"), b = side_new("nnx");
+  fill(&a, changed);
+  fill(&b, NOTHING);
+  enum ab_cause cause = cause_with(&a, &b, AB_UNCOUNTED, facts);
   side_free(&a);
   side_free(&b);
-  return ab_cause_of(facts);
+  return cause;
 }
 
 START_TEST(inputs_are_looked_at_before_what_follows_from_them) {
@@ -164,6 +174,57 @@ START_TEST(inputs_are_looked_at_before_what_follows_from_them) {
   ck_assert_int_eq(facts.known[AB_FACT_STRUCTURE], AB_HOLDS);
   ck_assert_int_eq(cause_when(LEAF_VALUE, &facts), AB_CAUSE_UNDECIDED);
   ck_assert_int_eq(cause_when(LEAF_MISSING, &facts), AB_CAUSE_STRUCTURE);
+}
+END_TEST
+
+static void says(const struct ab_facts *facts, enum ab_fact fact, const char *text) {
+  ck_assert_msg(strstr(facts->reason[fact], text) != NULL, "'%s' does not say '%s'", facts->reason[fact], text);
+}
+
+/* By its name, and where both lack it by what was asked for. */
+START_TEST(what_is_missing_is_named) {
+  struct ab_facts facts;
+  struct side a = side_new("linen"), b = side_new("nnx");
+  ck_assert_int_eq(cause_when(LEAF_MISSING, &facts), AB_CAUSE_STRUCTURE);
+  says(&facts, AB_FACT_STRUCTURE, "missing layers/*/mlp/wo/kernel backward (1)");
+  ck_assert_int_eq(cause_when(INPUT_MISSING, &facts), AB_CAUSE_STRUCTURE);
+  says(&facts, AB_FACT_STRUCTURE, "missing layers/*/input/params/mlp/wo/kernel forward (1)");
+  fill(&a, LEAF_MISSING);
+  fill(&b, LEAF_MISSING);
+  ck_assert_int_eq(cause_with(&a, &b, 1, &facts), AB_CAUSE_STRUCTURE);
+  says(&facts, AB_FACT_STRUCTURE, "as the config asks for: weight gradient 0 of 1");
+  side_free(&a);
+  side_free(&b);
+}
+END_TEST
+
+/* Alike: the same value at the same place. */
+START_TEST(what_is_no_number_on_both_sides_is_told) {
+  static const struct {
+    float a, b;
+    enum ab_cause cause;
+  } pairs[] = {{NAN, NAN, AB_CAUSE_NOT_FINITE},          {INFINITY, INFINITY, AB_CAUSE_NOT_FINITE},
+               {-INFINITY, -INFINITY, AB_CAUSE_NOT_FINITE}, {INFINITY, -INFINITY, AB_CAUSE_UNDECIDED},
+               {NAN, INFINITY, AB_CAUSE_UNDECIDED},         {NAN, 1, AB_CAUSE_UNDECIDED},
+               {1, 1, AB_CAUSE_EQUAL}};
+  for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+    struct ab_identity leaf = identity(0, 0, "mlp/wo/kernel", AB_BACKWARD);
+    struct side side[2] = {side_new("linen"), side_new("nnx")};
+    struct ab_facts facts;
+    for (int s = 0; s < 2; s++) {
+      struct ab_tensor *t = side_tensor(&side[s], &leaf, AB_F32, (struct ab_shape){1, {4}});
+      ((float *)t->data)[2] = s ? pairs[i].b : pairs[i].a;
+      side_observe(&side[s], &leaf);
+      ck_ok(ab_recording_add_metric(side[s].recording, &(struct ab_metric){.name = "loss", .f32 = true,
+                                                                           .value = s ? pairs[i].b : pairs[i].a}));
+      ab_recording_complete(side[s].recording);
+    }
+    ck_assert_int_eq(cause_with(&side[0], &side[1], 1, &facts), pairs[i].cause);
+    if (pairs[i].cause == AB_CAUSE_NOT_FINITE)
+      says(&facts, AB_FACT_FINITE, "2 tensors and metrics hold the same NaN or infinity, first step 0 layers/0/mlp/wo");
+    side_free(&side[0]);
+    side_free(&side[1]);
+  }
 }
 END_TEST
 
@@ -194,6 +255,8 @@ static Suite *suite(void) {
   tcase_add_test(c, every_cause_is_reached_by_a_row);
   tcase_add_test(c, a_broken_fact_keeps_its_first_reason);
   tcase_add_test(c, inputs_are_looked_at_before_what_follows_from_them);
+  tcase_add_test(c, what_is_missing_is_named);
+  tcase_add_test(c, what_is_no_number_on_both_sides_is_told);
   tcase_add_test(c, a_record_that_lacks_tensors_is_stale);
   tcase_add_test(c, only_what_is_broken_or_was_asked_is_told);
   suite_add_tcase(s, c);

@@ -176,6 +176,10 @@ START_TEST(a_record_serves_its_own_controls_alone) {
   ab_controls_close(&controls);
   ck_assert_uint_eq(ab_controls_count(&controls, AB_CONTROL_CAUGHT), 3);
   ck_assert_str_eq(controls.row[row_of("one ulp against a golden")].why, "no exact golden");
+  controls = (struct ab_controls){0};
+  c.partial = false; /* of a command */
+  ck_ok(ab_controls_run(&controls, &c, &pipeline, ab_verdict));
+  ck_assert_uint_eq(ab_controls_count(&controls, AB_CONTROL_CAUGHT), 3 + 8 + 5);
   stop_run(&r);
 }
 END_TEST

@@ -2,6 +2,7 @@
 """Any program as a side: --a-cmd, --b-cmd."""
 import json
 import pathlib
+import re
 import shlex
 import sys
 
@@ -9,6 +10,7 @@ from e2e import (BUILD, DIFFERENT, EQUAL, INCOMPARABLE, REFERENCE, ROOT, SIDE, S
                  check, copy_case, expect, folder, main, read_tensors,
                  refuse)
 
+SELFTEST = 6
 TOOL = BUILD / 'tools/ab_compare'
 
 
@@ -107,7 +109,10 @@ def what_is_left_out_is_named():
     bundle = copy_case('t01')
     (bundle / 'params_final.safetensors').unlink()
     change_json(bundle / 'expected.json', lambda e: [step.pop('grad_norm') for step in e['steps']])
-    expect(EQUAL, REFERENCE / 't01', '--b-cmd', copying(bundle), says=['final parameters, grad_norm'])
+    expect(EQUAL, REFERENCE / 't01', '--b-cmd', copying(bundle), says=['handed over a bundle; not compared: metric (15 of ', 'parameter (', 'activation (',
+                                                                       'input (', 'state (', 'counters; metrics not stated: grad_norm'])
+    expect(EQUAL, SMALL, '--b-cmd', f'"{TOOL}" --side nnx --side-values $AB_OUT/values $AB_IN 3>$AB_OUT/stream',
+           says=['handed over a stream; not compared: ', 'cotangent (all)'])
 
 
 @case
@@ -121,6 +126,20 @@ def a_stream_with_its_values():
     expect(SIDE, SMALL, '--b-cmd', side + '; rm $AB_OUT/values', says=['values'])
     expect(SIDE, SMALL, '--b-cmd', side + '; truncate -s 100 $AB_OUT/values', says=['holds 100 bytes'])
     expect(SIDE, SMALL, '--b-cmd', side + '; truncate -s 1000 $AB_OUT/stream', says=['stream'])
+
+
+@case
+def a_green_with_a_command_rests_on_controls():
+    r = expect(EQUAL, REFERENCE / 't01', '--b-cmd', copying(REFERENCE / 't01'),
+               says=['\ncontrols: ', '\nunobserved: n/a (a command', '\nblind to: '])
+    caught, run = re.search(r'controls: (\d+) of (\d+) caught', r.out).groups()
+    check(caught == run and int(run) >= 15, r.out)
+    blinded = BUILD / 'tests/tools/ab_compare_blinded'
+    for how in 'equal', 'structure', 'unpinned', 'wide', 'strict', 'metrics':
+        expect(SELFTEST, REFERENCE / 't01', '--b-cmd', copying(REFERENCE / 't01'), tool=blinded,
+               environment={'AB_BLINDED': how}, says=['SELF-TEST FAILED: ', 'was not caught'])
+    expect(DIFFERENT, REFERENCE / 'p04_llama2', '--b-cmd',
+           copying(REFERENCE / 'p04_llama2', 'grads.safetensors', first_gradient('p04_llama2'), '3'))
 
 
 @case

@@ -6,6 +6,7 @@
 #include "observed.h"
 #include "sown.h"
 #include "tap.h"
+#include "threefry.h"
 
 enum { OVERRIDES = 3 };
 
@@ -256,6 +257,76 @@ START_TEST(engines_agree_in_what_they_must) {
 }
 END_TEST
 
+/* circ.yml: two repeats of two stages with four microbatches, so that nine iterations fold 0 to 8; two steps. */
+enum { SLOTS = 4, ITERATIONS = 9, STEPS = 2 };
+static const enum ab_rng ways[] = {AB_RNG_CARRIED, AB_RNG_REBUILT};
+enum { WAYS = sizeof ways / sizeof *ways };
+
+static void add_slot(struct ab_recording *r, int step, int slot, struct ab_key key) {
+  add(r, "rng/key/0", step, slot % 2, slot / 2, key.word[0]);
+  add(r, "rng/key/1", step, slot % 2, slot / 2, key.word[1]);
+  add(r, "rng/count", step, slot % 2, slot / 2, 0);
+}
+
+/* without: an iteration that folds nothing; reused: a slot that has the key of slot 0. -1: none. */
+static struct ab_recording *positioned(const struct ab_case *c, enum ab_rng way, int without, int reused) {
+  struct ab_recording *r = empty("nnx");
+  struct ab_key first[SLOTS], key[SLOTS];
+  ab_key_split(first, ab_key_fold_in(ab_key(c->config->init_weights_seed), 1), SLOTS);
+  memcpy(key, first, sizeof key);
+  if (reused >= 0) first[reused] = key[reused] = first[0];
+  for (int step = 0; step < STEPS; step++) {
+    if (way == AB_RNG_REBUILT) memcpy(key, first, sizeof key);
+    for (int i = 0; i < SLOTS * ITERATIONS; i++)
+      if (i / SLOTS != without) key[i % SLOTS] = ab_key_fold_in(key[i % SLOTS], (uint32_t)(i / SLOTS));
+    for (int slot = 0; slot < SLOTS; slot++) add_slot(r, step, slot, key[slot]);
+  }
+  return r;
+}
+
+static ab_status check_rng(const struct ab_case *c, enum ab_rng way, struct ab_recording *r) {
+  ab_status status = ab_check_rng(r, c, &(struct ab_route){.name = "nnx", .rng = way});
+  ab_recording_free(r);
+  return status;
+}
+
+START_TEST(rng_streams_stand_where_the_config_says) {
+  struct ab_case c;
+  enum ab_rng way = ways[_i], other = ways[1 - _i];
+  open_case(&c, SMALL, (const char *const[OVERRIDES]){NULL});
+  ck_ok(check_rng(&c, way, positioned(&c, way, -1, -1)));
+  ck_fails(check_rng(&c, way, positioned(&c, other, -1, -1)), AB_EMISMATCH, "'rng/key/0' of repeat 0, stage 0 at ");
+  for (int t = 0; t < ITERATIONS; t++)
+    ck_fails(check_rng(&c, way, positioned(&c, way, t, -1)), AB_EMISMATCH, "after step 0, expected ");
+  for (int slot = 1; slot < SLOTS; slot++)
+    ck_fails(check_rng(&c, way, positioned(&c, way, -1, slot)), AB_EMISMATCH, "'rng/key/0' of repeat ");
+  ck_fails(check_rng(&c, way, empty("nnx")), AB_EMISMATCH, "after step 0, expected ");
+  ck_fails(check_rng(&c, AB_RNG_NONE, positioned(&c, way, -1, -1)), AB_EMISMATCH, "which nothing expects");
+  ck_ok(check_rng(&c, AB_RNG_NONE, empty("linen")));
+  ab_case_close(&c);
+}
+END_TEST
+
+/* Of each counter, in each slot and step; and in a slot or step that there is not. */
+START_TEST(every_word_and_draw_counts) {
+  static const char *const names[] = {"rng/key/0", "rng/key/1", "rng/count"};
+  struct ab_case c;
+  open_case(&c, SMALL, (const char *const[OVERRIDES]){NULL});
+  for (int i = 0; i < 3 * SLOTS * STEPS; i++) {
+    struct ab_recording *r = positioned(&c, AB_RNG_CARRIED, -1, -1);
+    add(r, names[i % 3], i / 3 / SLOTS, i / 3 % 2, i / 3 % SLOTS / 2, 1);
+    ck_fails(check_rng(&c, AB_RNG_CARRIED, r), AB_EMISMATCH, names[i % 3]);
+  }
+  static const int elsewhere[][3] = {{0, 2, 0}, {0, 0, 2}, {0, -1, 0}, {0, 0, -1}, {-1, 0, 0}, {STEPS, 0, 0}};
+  for (size_t i = 0; i < sizeof elsewhere / sizeof *elsewhere; i++) {
+    struct ab_recording *r = positioned(&c, AB_RNG_CARRIED, -1, -1);
+    add(r, "rng/count", elsewhere[i][0], elsewhere[i][1], elsewhere[i][2], 1);
+    ck_fails(check_rng(&c, AB_RNG_CARRIED, r), AB_EMISMATCH, "which nothing expects");
+  }
+  ab_case_close(&c);
+}
+END_TEST
+
 START_TEST(a_counter_that_one_engine_lacks_differs) {
   for (int which = 0; which < 2; which++) {
     struct ab_recording *a = counted("linen", -1), *b = counted("nnx", -1);
@@ -299,6 +370,8 @@ int main(void) {
   tcase_add_test(tests, where_nothing_is_gathered_nothing_is_asked);
   tcase_add_loop_test(tests, what_layers_sow_is_counted_exactly, 0, SOWN);
   tcase_add_loop_test(tests, engines_agree_in_what_they_must, 0, AGREED);
+  tcase_add_loop_test(tests, rng_streams_stand_where_the_config_says, 0, WAYS);
+  tcase_add_test(tests, every_word_and_draw_counts);
   tcase_add_test(tests, a_counter_that_one_engine_lacks_differs);
   tcase_add_test(tests, more_kinds_of_counters_than_fit_are_no_agreement);
   suite_add_tcase(suite, tests);

@@ -92,4 +92,12 @@ def a_count_alone_keeps_equal_numbers_from_being_equal():
     check(all(not c['counts']['failing'] for c in report['comparisons'] if 'failing' in c['counts']), 'numbers differ')
 
 
+@case
+def numbers_that_are_none_on_every_side_are_nobodys_fault():
+    r = expect(DIFFERENT, SMALL, 'steps=2', 'learning_rate=1e38',
+               says=['cause: not finite', ' hold the same NaN or infinity, first step 0 param_norm update',
+                     'are NaN or infinite: they are equal to nothing'])
+    check('explanation: ' not in r.out and 'replay: ' not in r.out, r.out)
+
+
 main()

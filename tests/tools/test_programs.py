@@ -3,7 +3,7 @@
 import json
 import shutil
 
-from e2e import DIFFERENT, EQUAL, SIDE, SMALL, TOOL, build, case, check, expect, folder, main, program, refuse
+from e2e import BUILD, DIFFERENT, EQUAL, INCOMPARABLE, SIDE, SMALL, TOOL, build, case, check, expect, folder, main, program, refuse
 
 
 def other_build():
@@ -39,6 +39,35 @@ def a_build_with_other_numbers_is_the_wrong_one():
     wrong = build(f'exec "{TOOL}" "$@" rope_max_timescale=500000')
     expect(DIFFERENT, SMALL, '--b', 'linen', '--b-bin', wrong, says=['cause: B wrong', 'first divergence: step 0'])
     expect(DIFFERENT, SMALL, '--b', 'linen', '--a-bin', wrong, says=['cause: A wrong'])
+
+
+ALTERED = BUILD / 'tests/tools/ab_compare_altered'  # a build that does not report what AB_ALTERED names: altered.c
+
+
+@case
+def a_build_that_reports_all_is_equal():
+    expect(EQUAL, SMALL, '--b', 'linen', '--b-bin', ALTERED, says=['EQUAL: linen against linen@'])
+
+
+@case
+def what_a_build_does_not_report_is_missing():
+    """Of both sides too: that nobody reports it is no agreement."""
+    for silent, missing in (('state/', 'state/step update'), ('input/params', 'input/params/mlp/wo/kernel'),
+                            ('state/count', 'state/count'), ('mu/', 'mu/mlp/wo/kernel'), ('loss', 'loss'),
+                            ('query_proj', 'query_proj')):
+        r = expect(INCOMPARABLE, SMALL, '--b', 'linen', '--b-bin', ALTERED, environment={'AB_ALTERED': f'silent {silent}'},
+                   says=['NOT COMPARABLE: ', '\nstructure: added in linen: '])
+        check(missing in r.out, f'{silent}: {r.out}')
+    both = ['--b', 'nnx', '--b-bin', ALTERED, '--a-bin', ALTERED]
+    for silent in 'state/', 'input/', 'mu/', 'lr':
+        expect(INCOMPARABLE, SMALL, *both, environment={'AB_ALTERED': f'silent {silent}'},
+               says=['cause: structure differs'])
+
+
+@case
+def rng_positions_that_a_build_does_not_report():
+    expect(INCOMPARABLE, SMALL, '--b', 'nnx', '--b-bin', ALTERED, environment={'AB_ALTERED': 'silent rng/key'},
+           says=["because: nnx@", "has 'rng/key/0' of repeat 0, stage 0 at 0 after step 0, expected "])
 
 
 @case

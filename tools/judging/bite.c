@@ -31,12 +31,15 @@ static void judge_controls(struct ab_judgement *j) {
   j->teeth->controlled = true;
 }
 
+/* Of a command nobody knows which inputs it read; what the config lacks, the oracle of its run tells. */
 static ab_status look(struct ab_judgement *j) {
-  const struct ab_recording *recording = j->side[AB_SIDE_A].recording;
+  bool command = ab_has_command(j);
+  const struct ab_recording *recording = j->side[command ? AB_SIDE_ORACLE : AB_SIDE_A].recording;
   struct ab_run_facts facts;
   AB_TRY(ab_run_facts_of(&facts, &j->opened, recording));
   if (j->request.teeth) AB_TRY(ab_judge_perturbed(j));
-  ab_unobserved_of(j->teeth, &facts, recording);
+  if (command) j->teeth->unobservable = "a command does not show what it made of its inputs";
+  else ab_unobserved_of(j->teeth, &facts, recording);
   ab_blind_of(j->teeth, &facts);
   j->teeth->looked = true;
   return AB_OK;

@@ -173,7 +173,7 @@ ab_status ab_judge_explain(struct ab_judgement *j) {
     struct explaining e = {.j = j,
                            .side = {&j->side[AB_SIDE_A + i], &j->side[f64 ? AB_SIDE_TRUTH : AB_SIDE_ORACLE]},
                            .verdict = &j->verdict[AGAINST_TRUTH + i]};
-    if (e.verdict->failing && e.side[0]->values && e.side[1]->values) AB_TRY(explain_side(&e));
+    if (ab_verdict_parts(e.verdict) && e.side[0]->values && e.side[1]->values) AB_TRY(explain_side(&e));
   }
   return AB_OK;
 }

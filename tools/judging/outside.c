@@ -106,25 +106,43 @@ static ab_status judge(struct ab_judgement *j, enum ab_fact fact, enum ab_side_p
   }
   AB_TRY(ab_verdict(&j->verdict[j->verdicts], &c));
   ab_fact_verdict(j->facts, fact, &j->verdict[j->verdicts++]);
-  return AB_OK;
+  return ab_judge_controls(j, &c);
 }
 
-static ab_status note_given(struct ab_judgement *j, const char *side, const struct ab_given *given) {
-  char missing[160] = "";
-  bool train = !ab_bundle_is_engine(j->opened.bundle);
-  if (!given->outside) return AB_OK;
-  if (given->stream)
-    return ab_judgement_note(j, "side %s handed over a stream: only what has values in it is compared; activations, "
-                             "cotangents, optimizer moments and counters are not", side);
-  for (int i = 0; train && ab_metric_fields[i].name; i++) {
-    size_t used = strlen(missing);
-    if (!(given->metrics >> i & 1))
-      snprintf(missing + used, sizeof missing - used, ", %s", ab_metric_fields[i].name);
+/* Appends what a route would have been compared by and the side was not: "activation (128 of 128)". */
+static void put_lacking(char *text, size_t size, const struct ab_verdict *v, const struct ab_expected *of_route) {
+  for (int q = 0; q < AB_QUANTITIES; q++) {
+    size_t owed = of_route->tensors[q], compared = v->by_quantity[q].compared, used = strlen(text);
+    const char *name = ab_quantity_name((enum ab_quantity)q);
+    if (owed == AB_UNCOUNTED && !compared) snprintf(text + used, size - used, "%s (all), ", name);
+    if (owed != AB_UNCOUNTED && compared < owed)
+      snprintf(text + used, size - used, "%s (%zu of %zu), ", name, owed - compared, owed);
   }
-  return ab_judgement_note(j, "side %s handed over a bundle; not given, so not compared: activations, cotangents, "
-                           "counters%s%s%s%s", side, train ? ", optimizer moments, gradients after step 0" : "",
-                           train && !given->params_step1 && j->opened.steps > 1 ? ", parameters after step 1" : "",
-                           train && !given->params_final ? ", final parameters" : "", missing);
+}
+
+/* Metrics that a bundle does not state, by name. */
+static void put_metrics(char *text, size_t size, const struct ab_judgement *j, const struct ab_given *given) {
+  const char *between = "; metrics not stated: ";
+  bool train = !ab_bundle_is_engine(j->opened.bundle);
+  for (int i = 0; train && !given->stream && ab_metric_fields[i].name; i++) {
+    size_t used = strlen(text);
+    if (given->metrics >> i & 1) continue;
+    snprintf(text + used, size - used, "%s%s", between, ab_metric_fields[i].name);
+    between = ", ";
+  }
+}
+
+/* v: the side against the oracle. */
+static ab_status note_given(struct ab_judgement *j, const char *side, const struct ab_given *given,
+                            const struct ab_verdict *v) {
+  char lacking[320] = "", metrics[160] = "";
+  struct ab_expected of_route;
+  if (!given->outside) return AB_OK;
+  AB_TRY(ab_expect_sides(&of_route, &j->opened));
+  put_lacking(lacking, sizeof lacking, v, &of_route);
+  put_metrics(metrics, sizeof metrics, j, given);
+  return ab_judgement_note(j, "side %s handed over a %s; not compared: %scounters%s", side,
+                           given->stream ? "stream" : "bundle", lacking, metrics);
 }
 
 /* MaxText's numbers judge a command too when it gives all of them. */
@@ -148,9 +166,10 @@ ab_status ab_judge_outside(struct ab_judgement *j) {
   AB_TRY(judge_reference(j, AB_SIDE_B));
   ab_judge_counts(j);
   j->cause = ab_cause_of(j->facts);
-  AB_TRY(note_given(j, "a", &j->side[AB_SIDE_A].given));
-  AB_TRY(note_given(j, "b", &j->side[AB_SIDE_B].given));
-  return ab_judgement_note(j, "the bounds of a command are 4 x the f32 oracle's own distance to the f64 one, but at "
+  AB_TRY(note_given(j, "a", &j->side[AB_SIDE_A].given, &j->verdict[1]));
+  AB_TRY(note_given(j, "b", &j->side[AB_SIDE_B].given, &j->verdict[2]));
+  AB_TRY(ab_judgement_note(j, "the bounds of a command are 4 x the f32 oracle's own distance to the f64 one, but at "
                            "least %g, and %g for parameters", ab_bounds_least(AB_BOUND_GRADIENT),
-                           ab_bounds_least(AB_BOUND_PARAMETER));
+                           ab_bounds_least(AB_BOUND_PARAMETER)));
+  return ab_judge_teeth(j);
 }

@@ -61,14 +61,14 @@ static ab_status explain_side(struct ab_judgement *j, const struct ab_terms *ter
 static ab_status explain_sides(struct ab_judgement *j, struct ab_terms *terms) {
   AB_TRY(add_terms(terms, &j->side[AB_SIDE_TERMS]));
   for (int i = 0; i < 2; i++)
-    if (j->verdict[AGAINST_TRUTH + i].failing) AB_TRY(explain_side(j, terms, &j->side[AB_SIDE_A + i]));
+    if (ab_verdict_parts(&j->verdict[AGAINST_TRUTH + i])) AB_TRY(explain_side(j, terms, &j->side[AB_SIDE_A + i]));
   return AB_OK;
 }
 
 ab_status ab_judge_terms(struct ab_judgement *j) {
   const struct ab_config *c = j->opened.config;
   struct ab_terms *terms;
-  bool wrong = j->verdict[AGAINST_TRUTH].failing || j->verdict[AGAINST_TRUTH + 1].failing;
+  bool wrong = ab_verdict_parts(&j->verdict[AGAINST_TRUTH]) || ab_verdict_parts(&j->verdict[AGAINST_TRUTH + 1]);
   if (!wrong || !has_terms(j)) return AB_OK;
   AB_TRY(ab_judgement_run_terms(j));
   if (!j->side[AB_SIDE_TERMS].values) return AB_OK;

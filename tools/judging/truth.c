@@ -69,7 +69,7 @@ static const char *name_of(const struct ab_judgement *j, enum ab_side_place plac
 
 static void judge_distance(struct ab_judgement *j) {
   int step = shared_step(&j->verdict[0]);
-  if (!j->verdict[0].failing || step < 0 || !has_truth(j)) return;
+  if (!ab_verdict_parts(&j->verdict[0]) || step < 0 || !has_truth(j)) return;
   measure(j, step);
   if (!j->distance.known) return;
   tell(j, AB_FACT_A_TRUTH, name_of(j, AB_SIDE_A), j->distance.a);
@@ -153,7 +153,7 @@ static ab_status judge_slope(struct ab_judgement *j, int step) {
 
 ab_status ab_judge_nearer(struct ab_judgement *j) {
   judge_distance(j);
-  bool open = j->verdict[0].failing && ab_cause_of(j->facts) == AB_CAUSE_UNDECIDED;
+  bool open = ab_verdict_parts(&j->verdict[0]) && ab_cause_of(j->facts) == AB_CAUSE_UNDECIDED;
   int step = j->verdict[0].failing ? shared_step(&j->verdict[0]) : 0;
   if (!has_truth(j) || step < 0 || (!open && !j->request.check_slope)) return AB_OK;
   return judge_slope(j, step);

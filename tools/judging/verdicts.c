@@ -49,28 +49,6 @@ static unsigned common_quantities(enum ab_pair pair, const struct ab_case *c) {
   return ab_remat_differs(c->config) ? kept & ~(1u << AB_Q_RECOMPUTE) : kept;
 }
 
-static bool reports(const struct ab_side_result *side, enum ab_quantity quantity) {
-  for (size_t i = 0; i < side->recording->observations; i++)
-    if (ab_quantity_of(&side->recording->observation[i].observation.id) == quantity) return true;
-  return false;
-}
-
-/* Another build may be older than inputs and state are: what it does not report at all is left out, and said. */
-static ab_status leave_out(struct ab_judgement *j, struct ab_comparison *c, const struct ab_side_result *a,
-                           const struct ab_side_result *b) {
-  static const enum ab_quantity newer[] = {AB_Q_INPUT, AB_Q_STATE};
-  if (!j->program[0].path && !j->program[1].path) return AB_OK;
-  for (int i = 0; i < 2; i++) {
-    bool here = reports(a, newer[i]), there = reports(b, newer[i]);
-    if ((here && there) || !ab_takes_part(c, newer[i])) continue;
-    c->quantities &= ~(1u << newer[i]);
-    if (here != there)
-      AB_TRY(ab_judgement_note(j, "%s reports no %s: not compared with %s", here ? b->name : a->name,
-                               ab_quantity_name(newer[i]), here ? a->name : b->name));
-  }
-  return AB_OK;
-}
-
 static ab_status judge_pair(struct ab_judgement *j, const struct ab_side_result *a, const struct ab_side_result *b,
                             enum ab_pair pair, const struct ab_expected *expected, struct ab_own_distance *own) {
   struct pair_values sides = {{a, b}};
@@ -87,7 +65,6 @@ static ab_status judge_pair(struct ab_judgement *j, const struct ab_side_result 
                             .values_ctx = &sides,
                             .bounds = own && own->oracle && own->truth ? ab_own_bounds : NULL,
                             .bounds_ctx = own};
-  AB_TRY(leave_out(j, &c, a, b));
   AB_TRY(add(j, &c));
   return ab_judge_controls(j, &c);
 }
@@ -242,24 +219,24 @@ static void judge_recomputed(struct ab_judgement *j, enum ab_side_place place, e
   ab_fact_set(j->facts, fact, false, sentence);
 }
 
-static void judge_sown(struct ab_judgement *j, enum ab_side_place place, const struct ab_route *route) {
+static void judge_counts_of(struct ab_judgement *j, enum ab_side_place place, const struct ab_route *route) {
   const struct ab_side_result *side = &j->side[place];
-  if (!side->given.outside) check(j, ab_check_sown(side->recording, &j->opened, route->family));
+  if (route->family != AB_FAMILY_SEQUENTIAL) {
+    check(j, ab_check_executions(side->recording, &j->opened));
+    check(j, ab_check_gathers(side->recording, &j->opened, route->family));
+    check(j, ab_check_remat(side->recording, &j->opened, route));
+  }
+  if (side->given.outside) return;
+  check(j, ab_check_rng(side->recording, &j->opened, route));
+  if (route->arithmetic != AB_ARITHMETIC_EXACT)
+    check(j, ab_check_sown(side->recording, &j->opened, route->family));
 }
 
 void ab_judge_counts(struct ab_judgement *j) {
   const struct ab_recording *a = j->side[AB_SIDE_A].recording, *b = j->side[AB_SIDE_B].recording;
   bool a_oracle = j->a->family == AB_FAMILY_SEQUENTIAL, b_oracle = j->b->family == AB_FAMILY_SEQUENTIAL;
-  if (!a_oracle) check(j, ab_check_executions(a, &j->opened));
-  if (!b_oracle) check(j, ab_check_executions(b, &j->opened));
-  if (!a_oracle) check(j, ab_check_gathers(a, &j->opened, j->a->family));
-  if (!b_oracle) check(j, ab_check_gathers(b, &j->opened, j->b->family));
-  if (!a_oracle) check(j, ab_check_remat(a, &j->opened, j->a));
-  if (!b_oracle) check(j, ab_check_remat(b, &j->opened, j->b));
-  if (j->a->arithmetic != AB_ARITHMETIC_EXACT) {
-    judge_sown(j, AB_SIDE_A, j->a);
-    judge_sown(j, AB_SIDE_B, j->b);
-  }
+  judge_counts_of(j, AB_SIDE_A, j->a);
+  judge_counts_of(j, AB_SIDE_B, j->b);
   bool fetches_too = j->a->family == j->b->family || !j->opened.config->pipeline_fsdp_ag_per_repeat;
   if (!a_oracle && !b_oracle) check(j, ab_check_same_counters(a, b, fetches_too, !ab_remat_differs(j->opened.config)));
   judge_recomputed(j, AB_SIDE_A, AB_FACT_A_RECOMPUTE);

@@ -173,9 +173,9 @@ static ab_status note_no_artifact(struct ab_judgement *j) {
 }
 
 ab_status ab_judge_replay(struct ab_judgement *j) {
-  struct replaying r = {.j = j, .wrong = j->verdict[AGAINST_TRUTH].failing ? 0 : 1};
+  struct replaying r = {.j = j, .wrong = ab_verdict_parts(&j->verdict[AGAINST_TRUTH]) ? 0 : 1};
   bool f64 = j->a->arithmetic == AB_ARITHMETIC_F64 || j->a->arithmetic != j->b->arithmetic;
-  if (!f64 && j->verdict[AGAINST_TRUTH + r.wrong].failing) {
+  if (!f64 && ab_verdict_parts(&j->verdict[AGAINST_TRUTH + r.wrong])) {
     AB_TRY(ab_mem_new(&j->replay, 1, sizeof *j->replay));
     r.out = j->replay;
     AB_TRY(look(&r));
