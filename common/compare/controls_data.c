@@ -3,6 +3,7 @@
 
 #include "controls_parts.h"
 #include "mem.h"
+#include "norm.h"
 
 enum { LARGEST = 1 << 22 }; /* elements of a captured tensor */
 
@@ -82,7 +83,9 @@ static ab_status capture(struct ab_captured *out, bool *altered, const struct ab
   return AB_OK;
 }
 
+/* One that is not itself the rounding of terms that cancel: a damage to it would be nothing. */
 static bool fits_leaf(const struct ab_control_data *d, const struct ab_observation *o) {
+  if (ab_norm_of(d->c->b, &o->id, o->summary.l2) != o->summary.l2) return false;
   return o->id.step == d->step && ab_quantity_of(&o->id) == AB_Q_WEIGHT_GRADIENT && o->shape.rank >= 2 &&
          o->summary.l2 > 0 && !o->summary.nonfinite;
 }

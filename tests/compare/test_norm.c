@@ -82,10 +82,63 @@ START_TEST(alone_or_beside_a_deviation_that_is_none_it_keeps_its_own_norm) {
 }
 END_TEST
 
+/* Gradients of one layer, four elements each: the first of the query's is given, the value's norm is 2. */
+static struct ab_verdict judge_attention(double a_value, double b_value, const char *name, enum ab_phase phase,
+                                         const char *beside) {
+  struct side side[2] = {side_new("linen64"), side_new("sequential64")}, *sides[] = {&side[0], &side[1]};
+  const char *const names[] = {name, beside};
+  struct ab_verdict v;
+  for (int i = 0; i < 4; i++) {
+    struct ab_identity id = identity(0, 1, names[i % 2], phase);
+    struct ab_tensor *tensor = side_tensor(sides[i / 2], &id, AB_F64, (struct ab_shape){1, {4}});
+    ((double *)tensor->data)[1] = i % 2 ? 2 : i / 2 ? b_value : a_value;
+    side_observe(sides[i / 2], &id);
+  }
+  for (int s = 0; s < 2; s++) ab_recording_complete(side[s].recording);
+  struct ab_comparison c = {.a = side[0].recording, .b = side[1].recording, .pair = AB_PAIR_MIXED,
+                            .quantities = AB_Q_ALL, .expected = ab_expected_none(), .values = read_side,
+                            .values_ctx = sides};
+  ck_ok(ab_verdict(&v, &c));
+  for (int s = 0; s < 2; s++) side_free(&side[s]);
+  return v;
+}
+
+#define Q "self_attention/query/kernel"
+#define K "self_attention/key/kernel"
+#define V "self_attention/value/kernel"
+
+/* Distance; the bound is 1e-6: 2e-7 of an element where nothing is. */
+static const struct {
+  double a, b;
+  const char *name;
+  enum ab_phase phase;
+  const char *beside;
+  double distance;
+} gradients[] = {{1e-8, 0, Q, AB_BACKWARD, V, 5e-8},    {-1e-8, 1e-17, K, AB_BACKWARD, V, 5e-8},
+                 {1e-6, 0, Q, AB_BACKWARD, V, 5e-6},    {1e-3, -1e-17, K, AB_BACKWARD, V, 5e-3},
+                 {0.1 + 1e-8, 0.1, Q, AB_BACKWARD, V, 5e-8}, /* below a tenth */
+                 {1 + 1e-6, 1, Q, AB_BACKWARD, V, 1e-6}, {1.5, 1, K, AB_BACKWARD, V, 0.5},
+                 {1e-8, 0, Q, AB_UPDATE, V, INFINITY},  {1e-8, 0, "self_attention/out/kernel", AB_BACKWARD, V, INFINITY},
+                 {1e-8, 0, V, AB_BACKWARD, Q, INFINITY}, {1e-8, 0, Q, AB_BACKWARD, "mlp/wo/kernel", INFINITY}};
+enum { GRADIENTS = sizeof gradients / sizeof *gradients };
+
+START_TEST(gradients_of_query_and_key_are_measured_against_the_values) {
+  double expected = gradients[_i].distance;
+  struct ab_verdict v = judge_attention(gradients[_i].a, gradients[_i].b, gradients[_i].name, gradients[_i].phase,
+                                        gradients[_i].beside);
+  double apart = v.worst.distance;
+  ck_assert_msg(apart == expected || fabs(apart - expected) <= 1e-6 * expected, "row %d: %g, expected %g", _i, apart,
+                expected);
+  ck_assert_int_eq(v.exit, apart > 1e-6 ? AB_EXIT_DIFFERENT : AB_EXIT_EQUAL);
+  ab_verdict_free(&v);
+}
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("norm");
   TCase *tcase = tcase_create("norm");
   tcase_add_loop_test(tcase, a_mean_is_measured_against_the_root_mean_square, 0, ROWS);
+  tcase_add_loop_test(tcase, gradients_of_query_and_key_are_measured_against_the_values, 0, GRADIENTS);
   tcase_add_test(tcase, without_values_too);
   tcase_add_test(tcase, alone_or_beside_a_deviation_that_is_none_it_keeps_its_own_norm);
   suite_add_tcase(suite, tcase);

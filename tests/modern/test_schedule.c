@@ -41,7 +41,7 @@ static int shape_count(void) {
 struct tally {
   const struct ab_config *config;
   int executed[MAX_R][MAX_S][MAX_M];
-  int bubbles, inputs, others;
+  int bubbles, inputs, rng, others;
 };
 
 static ab_status on_observe(void *ctx, const struct ab_observation *observation, const void *values) {
@@ -66,6 +66,8 @@ static ab_status on_count(void *ctx, const char *name, const struct ab_identity 
     tally->executed[at->repeat][at->stage][id->microbatch] += (int)amount;
   } else if (strcmp(name, AB_COUNT_ITERATION_INPUT) == 0) {
     tally->inputs++;
+  } else if (strncmp(name, AB_COUNT_RNG, strlen(AB_COUNT_RNG)) == 0) {
+    tally->rng++;
   } else if (strncmp(name, AB_COUNT_RECOMPUTE, strlen(AB_COUNT_RECOMPUTE)) != 0) {
     tally->others++;
   }
@@ -82,6 +84,7 @@ static void check_tally(const struct tally *tally, const char *name) {
                 (int)(cells - real));
   ck_assert_msg(tally->bubbles == c->num_stages * ab_pipeline_depth(c), "%s: %d bubbles", name, tally->bubbles);
   ck_assert_int_eq(tally->others, 0);
+  ck_assert_int_eq(tally->rng, 3 * c->num_pipeline_repeats * c->num_stages); /* two words of the key, draws */
   ck_assert_int_eq(tally->inputs, c->num_stages * ab_total_iterations(c));
   for (int r = 0; r < c->num_pipeline_repeats; r++)
     for (int s = 0; s < c->num_stages; s++)

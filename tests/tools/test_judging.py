@@ -1,8 +1,12 @@
 #!/usr/bin/env python3
 """One cause: what a whole run folds its comparisons into, and why."""
 import json
+import pathlib
+import shlex
+import sys
 
-from e2e import DIFFERENT, EQUAL, INCOMPARABLE, REFERENCE, SMALL, TOOL, build, case, check, expect, main
+from e2e import (DIFFERENT, EQUAL, INCOMPARABLE, REFERENCE, SMALL, TOOL, build, case, check, expect, folder, main,
+                 read_tensors)
 
 
 def reasons(report, holds):
@@ -98,6 +102,21 @@ def numbers_that_are_none_on_every_side_are_nobodys_fault():
                says=['cause: not finite', ' hold the same NaN or infinity, first step 0 param_norm update',
                      'are NaN or infinite: they are equal to nothing'])
     check('explanation: ' not in r.out and 'replay: ' not in r.out, r.out)
+
+
+@case
+def gradients_that_are_zero_in_theory_are_no_false_alarm():
+    one = [SMALL, 'max_target_length=1']
+    expect(EQUAL, *one)
+    expect(EQUAL, *one, '--a', 'linen64', '--b', 'nnx64')
+    made = folder() / 'made'
+    expect(EQUAL, *one, '--dump', made)
+    side = [sys.executable, '-B', pathlib.Path(__file__).resolve().parent / 'copy_side.py', made, 'grads.safetensors']
+    for leaf in 'query', 'key':
+        name = next(n for n in read_tensors(made / 'grads.safetensors') if f'/{leaf}/' in n)
+        for factor, code in (1.01, EQUAL), (1e5, DIFFERENT):
+            command = shlex.join([str(word) for word in (*side, name, factor)])
+            expect(code, *one, '--b-cmd', command, says=[f'{leaf}/kernel'] if code == DIFFERENT else [])
 
 
 main()
