@@ -11,6 +11,11 @@ bool ab_blas_one_thread(void) {
   return openblas_get_num_threads() == 1;
 }
 
+/* Stands before OpenBLAS's own function of this name, which starts its threads when the library is loaded, before any
+ * main, and raises SIGINT where that fails. Ours are the callers' threads. */
+int blas_thread_init(void);
+int blas_thread_init(void) { return 0; }
+
 static char running[256];
 
 static void describe(void) {

@@ -5,11 +5,15 @@
  * after the call. AB_SHIM_LOG=FILE gets one line per call, "name what-it-is-about", and " !" behind one that was hit.
  * In the tool itself; with AB_SHIM_SIDES set in its sides (--side) instead. Pipes and the copies of streams are left
  * out: how their bytes are cut depends on the time. What stdio does inside is not seen: /dev/full is for that.
+ *
+ * In the tool and in its sides: AB_SHIM_THREADS set, no thread can be created; AB_SHIM_CLOCK set, the time of day jumps
+ * by months, to and fro (not CLOCK_MONOTONIC, which cannot).
  */
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -19,9 +23,10 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
-enum { SHORT = -1, KILL = -2, DEAD = -3, LINE = 512 };
+enum { SHORT = -1, KILL = -2, DEAD = -3, LINE = 512, JUMP = 9000000 /* seconds */ };
 
 static struct {
   bool on, persistent;
@@ -134,6 +139,32 @@ WRAP(int, fstatat64, -1, (int at, const char *path, struct stat64 *out, int flag
      gate("fstatat", path))
 WRAP(char *, realpath, NULL, (const char *path, char *out), (path, out), gate("realpath", path))
 WRAP(int, pipe2, -1, (int ends[2], int flags), (ends, flags), gate("pipe", ""))
+
+int pthread_create(pthread_t *out, const pthread_attr_t *attributes, void *(*run)(void *), void *argument) {
+  REAL(pthread_create);
+  return getenv("AB_SHIM_THREADS") ? EAGAIN : real(out, attributes, run, argument);
+}
+
+/* Seconds by which the time of day is off: another number at every look. */
+static time_t jump(void) {
+  static time_t looks;
+  looks++;
+  return getenv("AB_SHIM_CLOCK") ? (looks % 2 ? -looks : looks) * JUMP : 0;
+}
+
+int clock_gettime(clockid_t clock, struct timespec *out) {
+  REAL(clock_gettime);
+  int result = real(clock, out);
+  if (clock == CLOCK_REALTIME) out->tv_sec += jump();
+  return result;
+}
+
+time_t time(time_t *out) {
+  REAL(time);
+  time_t now = real(NULL) + jump();
+  if (out) *out = now;
+  return now;
+}
 
 /* Closed in any case, as Linux does it. */
 int close(int fd) {

@@ -48,7 +48,7 @@ class Run:
     def __init__(self, *arguments, tool='ab_compare', environment=None, stdout=subprocess.PIPE, cwd=ROOT):
         self.scratch = pathlib.Path(tempfile.mkdtemp(prefix='tmp-', dir=WORK))
         self.arguments = [str(a) for a in arguments]
-        env = dict(os.environ, TMPDIR=str(self.scratch), OMP_NUM_THREADS='2', **{'CI': '', **(environment or {})})
+        env = os.environ | {'TMPDIR': str(self.scratch), 'OMP_NUM_THREADS': '2', 'CI': ''} | (environment or {})
         self.started = time.monotonic()
         self.process = subprocess.Popen([str(BUILD / 'tools' / tool), *self.arguments], stdin=subprocess.DEVNULL,
                                         stdout=stdout, stderr=subprocess.PIPE, env=env, cwd=cwd, text=True)

@@ -13,6 +13,9 @@
 #include "process.h"
 #include "side_mode.h"
 #include "stop.h"
+#include "version.h"
+
+enum { WORKERS_MAX = 1024 }; /* libgomp crashes when it is asked for many more */
 
 /* Of the hook. Behind the door's lock. */
 static struct {
@@ -55,13 +58,20 @@ static ab_status open_hook(const char *variable) {
   return AB_OK;
 }
 
+static ab_status check_workers(void) {
+  int asked = ab_worker_threads();
+  if (asked <= WORKERS_MAX) return AB_OK;
+  return AB_FAIL(AB_ECONFIG, "environment variable OMP_NUM_THREADS asks for %d workers; expected at most %d", asked,
+                 WORKERS_MAX);
+}
+
 int ab_start(const char *tool, int argc, char **argv) {
   is_side = argc > 1 && strcmp(argv[1], "--" AB_SIDE_ROUTE) == 0;
   if (ab_process_claim_standard_fds() != AB_OK || ab_float_environment() != AB_OK) return AB_EXIT_USAGE;
   signal(SIGPIPE, SIG_IGN);
   signal(SIGXFSZ, SIG_IGN);
   if (!is_side) ab_stop_on_signals(tool);
-  if (open_hook(is_side ? "AB_FAIL_ALLOC_SIDE" : "AB_FAIL_ALLOC") == AB_OK) return 0;
+  if (check_workers() == AB_OK && open_hook(is_side ? "AB_FAIL_ALLOC_SIDE" : "AB_FAIL_ALLOC") == AB_OK) return 0;
   return ab_complain(tool, ab_status_message());
 }
 

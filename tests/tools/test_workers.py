@@ -1,0 +1,62 @@
+#!/usr/bin/env python3
+"""What the environment says of threads and of BLAS: the same bytes, or one sentence and a documented code."""
+import re
+
+from e2e import BUILD, EQUAL, REFERENCE, SIDE, SMALL, USAGE, case, check, expect, folder, main, refuse, run
+
+MOST = 1024
+NONSENSE = {
+    'OMP_NUM_THREADS': ['0', '-1', 'abc', '', '2,', '1e3', '99999999999999999999'],
+    'OMP_SCHEDULE': ['nonsense', 'dynamic,0'], 'OMP_DYNAMIC': ['maybe', 'true'], 'OMP_PROC_BIND': ['x', 'true'],
+    'OMP_STACKSIZE': ['x', '-1', '1'], 'OMP_THREAD_LIMIT': ['1', '-1'], 'OMP_PLACES': ['x'],
+    'OMP_MAX_ACTIVE_LEVELS': ['0'], 'OMP_WAIT_POLICY': ['x'], 'OPENBLAS_NUM_THREADS': ['0', '-1', 'abc', '100000'],
+}
+NO_THREADS = dict(LD_PRELOAD=str(BUILD / 'tests/shim/shim.so'), AB_SHIM_THREADS='1',
+                  ASAN_OPTIONS='verify_asan_link_order=0')
+FAILED = 'Thread creation failed'  # libgomp's words
+
+
+@case
+def nonsense_changes_no_byte():
+    plain = expect(EQUAL, SMALL)
+    for name, values in NONSENSE.items():
+        for value in values:
+            r = expect(EQUAL, SMALL, environment={name: value})
+            check(r.out == plain.out, f'{name}={value}: {r.out[:600]}')
+
+
+@case
+def another_core_is_named_and_the_verdict_stands():
+    for core in 'Nonsense', '', 'x' * 5000:
+        r = expect(EQUAL, SMALL, environment={'OPENBLAS_CORETYPE': core})
+        check(re.search(r'BLAS core [A-Za-z]+;', r.out), r.out)
+
+
+@case
+def too_many_workers_are_refused():
+    for tool in 'ab_compare', 'ab_golden', 'ab_diff':
+        expect(EQUAL, '--version', tool=tool, environment={'OMP_NUM_THREADS': str(MOST)})
+        for asked in MOST + 1, 100000, 2**31 - 1:
+            refuse('--version', tool=tool, environment={'OMP_NUM_THREADS': str(asked)},
+                   says=[f'OMP_NUM_THREADS asks for {asked} workers; expected at most {MOST}'])
+
+
+@case
+def stacks_that_cannot_be_are_a_side_that_failed():
+    for size in '16K', '100000G':
+        expect(SIDE, SMALL, environment={'OMP_STACKSIZE': size}, says=['failed: side a (linen)', FAILED])
+
+
+@case
+def without_threads_a_side_fails_and_the_tools_go_on():
+    expect(SIDE, SMALL, environment=NO_THREADS, says=['failed: side a (linen)', FAILED])
+    bundle = REFERENCE / 'e01_simple'
+    made = folder() / 'case'
+    expect(SIDE, 'import', bundle, made, tool='ab_golden', environment=NO_THREADS, says=[FAILED])
+    check(not made.exists(), 'a golden of sides that failed')
+    plain, ran = (run(bundle, bundle, tool='ab_diff', environment=e) for e in ({}, NO_THREADS))
+    check((ran.code, ran.out) == (plain.code, plain.out), f'exit {ran.code}: {ran.out}{ran.err}')
+    expect(EQUAL, SMALL, environment=NO_THREADS | {'OMP_NUM_THREADS': '1'})
+
+
+main()
