@@ -154,6 +154,7 @@ ab_status ab_config_fill_upstream(struct ab_config *config) {
     size_t length = strcspn(at, ", ");
     int defect = length ? find(at, length) : AB_DEFECT_COUNT;
     if (defect == AB_DEFECT_COUNT) return refuse(config, "");
+    if (ab_faithful(config, (enum ab_defect)defect)) return refuse(config, ", each of them once");
     config->upstream_faithful |= UINT32_C(1) << defect;
     at += length;
   }

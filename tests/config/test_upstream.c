@@ -49,13 +49,20 @@ START_TEST(the_table_is_complete_and_each_line_says_what_it_changes) {
 }
 END_TEST
 
-START_TEST(a_list_may_repeat_an_id_and_hold_blanks) {
+START_TEST(a_list_may_hold_blanks) {
   struct ab_config *config = NULL;
-  const char *const overrides[] = {"upstream_faithful=B1, B1"};
+  const char *const overrides[] = {"upstream_faithful=B1, B7"};
   struct ab_config_request request = {.overrides = overrides, .override_count = 1, .ignore_environment = true};
   ck_ok(ab_config_load(&config, &request));
-  ck_assert(ab_faithful(config, AB_DEFECT_B1));
+  ck_assert(ab_faithful(config, AB_DEFECT_B1) && ab_faithful(config, AB_DEFECT_B7));
   ab_config_free(config);
+}
+END_TEST
+
+START_TEST(an_id_that_is_named_twice_is_refused) {
+  static const struct row twice[] = {{"B1,B1", "is B1,B1, expected a comma-separated list of B1"},
+                                     {"B1,B7,B1", ", each of them once"}};
+  REFUSE("upstream_faithful=", twice);
 }
 END_TEST
 
@@ -151,7 +158,8 @@ static Suite *suite(void) {
   tcase_add_test(c, nothing_is_reproduced_by_default);
   tcase_add_test(c, every_id_is_switched_alone_or_refused_with_its_reason);
   tcase_add_test(c, the_table_is_complete_and_each_line_says_what_it_changes);
-  tcase_add_test(c, a_list_may_repeat_an_id_and_hold_blanks);
+  tcase_add_test(c, a_list_may_hold_blanks);
+  tcase_add_test(c, an_id_that_is_named_twice_is_refused);
   tcase_add_test(c, an_unknown_id_is_refused_with_the_known_ones);
   tcase_add_loop_test(c, a_defect_shows_only_where_it_has_an_occasion, 0, sizeof occasions / sizeof *occasions);
   tcase_add_test(c, what_cannot_show_is_listed_apart);

@@ -130,8 +130,8 @@ def wrong_words_are_refused():
 
 @case
 def steps_must_be_some():
-    for wrong in ('0', '-1', '1.5', 'x', '', '99999999999999999999'):
-        refuse(SMALL, '--steps', wrong, says=['--steps'])
+    for wrong in ('0', '-1', '1.5', 'x', '', '2147483648', '99999999999999999999'):
+        refuse(SMALL, '--steps', wrong, says=[f"--steps is '{wrong}'", 'from 1 to 2147483647'])
     refuse(SMALL, '--steps', '3', says=['--steps is 3', '2 steps'])
     refuse(SMALL, 'steps=0', says=['steps'])
     refuse('tests/fixtures/reference/t16', '--steps', '5', says=['--steps is 5', '4 steps'])

@@ -1,6 +1,7 @@
 #include "options.h"
 
 #include <errno.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,8 +30,8 @@ static ab_status set_number(long *out, const char *name, const char *text) {
   char *end;
   errno = 0;
   long value = strtol(text, &end, 10);
-  if (errno || end == text || *end || value < 1)
-    return AB_FAIL(AB_ECONFIG, "--%s is '%.80s'; expected a whole number of at least 1", name, text);
+  if (errno || end == text || *end || value < 1 || value > INT32_MAX)
+    return AB_FAIL(AB_ECONFIG, "--%s is '%.80s'; expected a whole number from 1 to 2147483647", name, text);
   *out = value;
   return AB_OK;
 }
