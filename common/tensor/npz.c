@@ -16,7 +16,6 @@ enum {
   LOCAL = 30,
   STORED = 0,
   DEFLATED = 8,
-  MOST_MEMBERS = 100000,
   MOST_RATIO = 1100, /* deflate makes nothing more than 1032 times larger */
   NPY_HEADER_MAX = 64 * 1024,
   CHUNK = 64 * 1024
@@ -196,14 +195,16 @@ static ab_status read_directory(struct ab_npz *archive, const unsigned char *rec
   size_t count = u16(record + 10), bytes = u32(record + 12), offset = u32(record + 16), used = 0, size = 0;
   unsigned char *directory;
   if (u16(record + 4) || u16(record + 6) || u16(record + 8) != count) return wrong(archive, "it has several disks");
-  if (offset + bytes > archive->file.size || count > MOST_MEMBERS) return wrong(archive, "its directory does not fit");
+  if (offset + bytes > archive->file.size) return wrong(archive, "its directory does not fit");
   AB_TRY(ab_mem_new(&archive->member, count + 1, sizeof *archive->member));
   AB_TRY(ab_mem_new(&directory, bytes + 1, 1));
   ab_status status = ab_file_read_at(&archive->file, directory, bytes, offset);
   for (size_t i = 0; i < count && status == AB_OK; i++, used += size)
     status = read_entry(archive, directory + used, bytes - used, &size);
   ab_mem_free(directory);
-  return status;
+  AB_TRY(status);
+  /* Writers of zip64 count to 65535 here and go on. */
+  return used == bytes ? AB_OK : wrong(archive, "its directory holds more than it counts, which is 65535 at most");
 }
 
 /* The end record is the last thing in the file but for a comment. */

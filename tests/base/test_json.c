@@ -111,15 +111,39 @@ static void brackets(char *text, int depth) {
 
 START_TEST(limits_hold_at_their_border) {
   char text[256];
-  brackets(text, 32);
-  ck_ok(try_parse(text, NULL));
-  brackets(text, 33);
-  ck_fails(try_parse(text, NULL), AB_EFORMAT, "g.json:1:33: nested deeper than 32");
+  for (int depth = 31; depth <= 33; depth++) {
+    brackets(text, depth);
+    if (depth <= 32) ck_ok(try_parse(text, NULL));
+    else ck_fails(try_parse(text, NULL), AB_EFORMAT, "g.json:1:33: nested deeper than 32");
+  }
   struct ab_json_limits limits = {.bytes = 7, .values = 4, .depth = 2};
+  ck_ok(try_parse("[1, 2]", &limits));
   ck_ok(try_parse("[1,2,3]", &limits));
   ck_fails(try_parse("[1,2,34]", &limits), AB_EFORMAT, "8 bytes, at most 7");
   limits.bytes = 9;
   ck_fails(try_parse("[1,2,3,4]", &limits), AB_EFORMAT, "more than 4 values");
+}
+END_TEST
+
+/* The largest text that is read; the values that it may hold are 8 million, which limits_hold_at_their_border counts in
+ * small. */
+START_TEST(a_text_of_64_mebibytes_and_not_one_more) {
+  const size_t most = (size_t)64 << 20;
+  char *text;
+  ck_assert_uint_eq(ab_json_default_limits.bytes, most);
+  ck_assert_uint_eq(ab_json_default_limits.values, 8000000);
+  ck_ok(ab_mem_new(&text, most + 1, 1));
+  memset(text, ' ', most + 1);
+  memcpy(text, "[]", 2);
+  for (size_t size = most - 1; size <= most + 1; size++) {
+    struct ab_json *root = NULL;
+    ab_status status = ab_json_parse(&root, text, size, "g.json", NULL);
+    ck_assert_msg(status == (size > most ? AB_EFORMAT : AB_OK), "%zu: %s", size, ab_status_message());
+    ab_json_free(root);
+  }
+  ck_fails(ab_json_parse(&(struct ab_json *){NULL}, text, most + 1, "g.json", NULL), AB_EFORMAT,
+           "67108865 bytes, at most 67108864");
+  ab_mem_free(text);
 }
 END_TEST
 
@@ -243,6 +267,7 @@ static Suite *suite(void) {
   tcase_add_test(c, sentences_name_text_place_and_key);
   tcase_add_test(c, rejections_have_line_and_column);
   tcase_add_test(c, limits_hold_at_their_border);
+  tcase_add_test(c, a_text_of_64_mebibytes_and_not_one_more);
   tcase_add_test(c, large_objects_find_every_key_and_every_duplicate);
   tcase_add_test(c, what_is_written_is_read_back);
   tcase_add_test(c, an_open_container_is_a_failure);

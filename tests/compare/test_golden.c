@@ -2,6 +2,7 @@
 #include <locale.h>
 #include <unistd.h>
 
+#include "file.h"
 #include "golden.h"
 #include "sides.h"
 
@@ -339,6 +340,28 @@ START_TEST(a_golden_without_leaves_is_refused) {
 }
 END_TEST
 
+/* As large as a JSON text may be, with blanks behind it. */
+START_TEST(a_file_of_64_mebibytes_and_not_one_more) {
+  char path[] = "/tmp/ab_golden_XXXXXX", *blanks, *text = portable_text();
+  const size_t most = (size_t)64 << 20, length = strlen(text);
+  struct ab_golden *g = NULL;
+  ck_ok(ab_mem_new(&blanks, most + 1, 1));
+  memset(blanks, ' ', most + 1);
+  memcpy(blanks, text, length);
+  close(mkstemp(path));
+  ck_ok(ab_file_write(path, blanks, most + 1));
+  ck_fails(ab_golden_read(&g, path), AB_EFORMAT, "67108865 bytes, at most 67108864");
+  for (size_t size = most; size >= most - 1; size--) {
+    ck_assert_int_eq(truncate(path, (off_t)size), 0);
+    ck_ok(ab_golden_read(&g, path));
+    ab_golden_free(g);
+  }
+  unlink(path);
+  ab_mem_free(blanks);
+  ab_mem_free(text);
+}
+END_TEST
+
 START_TEST(missing_malformed_and_stale_can_be_told_apart) {
   char path[] = "/tmp/ab_golden_XXXXXX";
   struct ab_golden *g = portable_golden(), *read = NULL;
@@ -512,6 +535,7 @@ static Suite *suite(void) {
   tcase_add_test(c, no_part_of_a_golden_can_be_taken_out);
   tcase_add_test(c, leaves_and_metrics_must_not_be_empty);
   tcase_add_test(c, a_golden_without_leaves_is_refused);
+  tcase_add_test(c, a_file_of_64_mebibytes_and_not_one_more);
   tcase_add_test(c, missing_malformed_and_stale_can_be_told_apart);
   tcase_add_test(c, the_config_digest_is_of_sorted_pairs);
   tcase_add_test(c, no_golden_of_what_is_unfinished_empty_or_not_finite);

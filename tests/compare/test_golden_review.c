@@ -155,6 +155,10 @@ START_TEST(a_pending_golden_reads_back) {
   ck_fails(ab_pending_read(&read, path), AB_EFORMAT, "golden.pending.json");
   ck_ok(ab_golden_write(p.golden, path));
   ck_fails(ab_pending_read(&read, path), AB_EFORMAT, "is not abpipe-pending/1");
+  for (off_t more = -1; more <= 1; more++) { /* a hole of zeros behind it: read, and no JSON, up to the limit */
+    ck_assert_int_eq(truncate(path, ((off_t)64 << 20) + more), 0);
+    ck_fails(ab_pending_read(&read, path), AB_EFORMAT, more > 0 ? "67108865 bytes, at most 67108864" : "golden.pending.json:");
+  }
   ck_assert_ptr_null(read.golden);
   ab_pending_free(&p);
   ab_mem_free(text);

@@ -313,18 +313,61 @@ START_TEST(the_writer_reports_a_parent_that_is_gone) {
 }
 END_TEST
 
-START_TEST(the_writer_refuses_what_does_not_fit) {
+/* A note whose frame has `payload` bytes, written to a file and read back. */
+static ab_status send_note(size_t payload) {
+  struct ab_stream_writer *w;
+  char *text, path[] = "/tmp/ab_stream_XXXXXX";
+  int fd = mkstemp(path);
+  bool complete = false;
+  size_t length = payload - 4; /* behind its own length */
+  unlink(path);
+  ck_ok(ab_stream_writer_new(&w, fd, "{}"));
+  ck_ok(ab_mem_new(&text, length + 1, 1));
+  memset(text, 'x', length);
+  ab_status status = ab_stream_note(w, text);
+  ck_ok(ab_stream_end(w));
+  ab_mem_free(text);
+  ab_stream_writer_free(w);
+  off_t size = lseek(fd, 0, SEEK_END);
+  ck_ok(ab_mem_new(&text, (size_t)size, 1));
+  ck_assert_int_eq(pread(fd, text, (size_t)size, 0), size);
+  ck_ok(receive_new(&complete, text, (size_t)size));
+  ck_assert(complete);
+  ab_mem_free(text);
+  close(fd);
+  return status;
+}
+
+START_TEST(a_frame_of_one_mebibyte_and_not_one_byte_more) {
+  ck_ok(send_note(AB_STREAM_FRAME_MAX - 1));
+  ck_ok(send_note(AB_STREAM_FRAME_MAX));
+  ck_fails(send_note(AB_STREAM_FRAME_MAX + 1), AB_EFORMAT, "1048577 bytes does not go into the stream, at most 1048576");
+}
+END_TEST
+
+/* The reader refuses by the head, before it waits for the rest. */
+START_TEST(a_head_that_states_more_is_refused) {
+  struct bytes s;
+  bool complete;
+  make_stream(&s, send_all, true);
+  for (uint32_t length = AB_STREAM_FRAME_MAX - 1; length <= AB_STREAM_FRAME_MAX + 1; length++) {
+    memcpy(s.data + 16, &length, 4);
+    ab_status status = receive_new(&complete, s.data, s.size);
+    bool over = length > AB_STREAM_FRAME_MAX;
+    ck_assert_msg(status == (over ? AB_EFORMAT : AB_ECOMM) &&
+                      strstr(ab_status_message(), over ? "longer than the limit" : "before its end frame"),
+                  "%u: %d, %s", length, status, ab_status_message());
+  }
+}
+END_TEST
+
+START_TEST(the_writer_refuses_what_follows_the_end) {
   int fds[2];
   struct ab_stream_writer *w;
-  char *text;
   ck_assert_int_eq(pipe(fds), 0);
   ck_ok(ab_stream_writer_new(&w, fds[1], "{}"));
-  ck_ok(ab_mem_new(&text, AB_STREAM_FRAME_MAX + 1, 1));
-  memset(text, 'x', AB_STREAM_FRAME_MAX);
-  ck_fails(ab_stream_note(w, text), AB_EFORMAT, "does not go into the stream");
   ck_ok(ab_stream_end(w));
   ck_fails(ab_stream_note(w, "more"), AB_EFORMAT, "after the end");
-  ab_mem_free(text);
   ab_stream_writer_free(w);
   close(fds[0]);
   close(fds[1]);
@@ -494,7 +537,9 @@ static Suite *suite(void) {
   tcase_add_test(c, an_error_is_the_last_word_and_never_complete);
   tcase_add_test(c, garbage_versions_and_lengths_are_refused);
   tcase_add_test(c, the_writer_reports_a_parent_that_is_gone);
-  tcase_add_test(c, the_writer_refuses_what_does_not_fit);
+  tcase_add_test(c, a_frame_of_one_mebibyte_and_not_one_byte_more);
+  tcase_add_test(c, a_head_that_states_more_is_refused);
+  tcase_add_test(c, the_writer_refuses_what_follows_the_end);
   tcase_add_test(c, counters_are_summed_by_place);
   tcase_add_test(c, the_probe_feeds_the_stream);
   tcase_add_test(c, many_observations_are_all_found);

@@ -182,6 +182,22 @@ START_TEST(what_a_file_states_is_not_allocated) {
 }
 END_TEST
 
+/* A true header of the limit, most of it blanks; one more is refused by its length (files, above). */
+START_TEST(a_header_of_the_limit_is_read) {
+  static const char tensor[] = "{\"a\":" T("U8", "[1]", "[0,1]") "}";
+  enum { MOST = 100000000 };
+  char *header;
+  for (size_t n = MOST - 1; n <= MOST; n++) {
+    ck_ok(ab_mem_new(&header, MOST, 1));
+    memset(header, ' ', MOST);
+    memcpy(header, tensor, sizeof tensor - 1);
+    plant(header, n, 1, n);
+    ab_mem_free(header);
+    check("a header of the limit", NULL);
+  }
+}
+END_TEST
+
 /* n empty tensors. */
 static void plant_many(size_t n) {
   char *header = NULL;
@@ -245,6 +261,7 @@ static Suite *suite(void) {
   tcase_add_test(c, what_a_file_states_is_not_allocated);
   tcase_add_test(c, a_million_tensors_and_not_one_more);
   tcase_add_test(c, names_and_ranks_at_their_limits);
+  tcase_add_test(c, a_header_of_the_limit_is_read);
   tcase_add_test(c, short_files_are_refused);
   suite_add_tcase(s, c);
   return s;

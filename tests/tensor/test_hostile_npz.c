@@ -10,8 +10,10 @@
 
 enum { LOCAL, LOCAL_NAME, NPY, CENTRAL, CENTRAL_NAME, SECOND, END, PLACES }; /* records of the archive */
 
+enum { MEMBERS_MOST = 65535, NPY_HEADER_MOST = 64 * 1024, NAME_MOST = 1024, RATIO_MOST = 1100 }; /* limits of the reader */
+
 static struct {
-  unsigned char data[4096];
+  unsigned char data[12 << 20]; /* for the most members */
   size_t size, at[PLACES];
 } archive;
 
@@ -27,20 +29,20 @@ static void put_number(uint64_t value, int bytes) {
 
 struct member {
   const char *name;
-  unsigned char plain[512], packed[512];
+  unsigned char plain[NPY_HEADER_MOST + 512], packed[NPY_HEADER_MOST + 512];
   size_t plain_size, packed_size, local;
   uint32_t crc;
   int method;
 };
 
 static void make_npy(struct member *m, const char *header, const void *data, size_t size) {
-  size_t length = strlen(header);
+  size_t length = strlen(header), start = length < 65536 ? 10 : 12; /* version 1 or 2 */
   memcpy(m->plain, "\x93NUMPY\1\0", 8);
-  m->plain[8] = (unsigned char)length;
-  m->plain[9] = 0;
-  memcpy(m->plain + 10, header, length);
-  memcpy(m->plain + 10 + length, data, size);
-  m->plain_size = 10 + length + size;
+  m->plain[6] = start == 10 ? 1 : 2;
+  for (size_t i = 8; i < start; i++) m->plain[i] = (unsigned char)(length >> 8 * (i - 8));
+  memcpy(m->plain + start, header, length);
+  memcpy(m->plain + start + length, data, size);
+  m->plain_size = start + length + size;
   m->crc = (uint32_t)crc32(0, m->plain, (uInt)m->plain_size);
   memcpy(m->packed, m->plain, m->plain_size);
   m->packed_size = m->plain_size;
@@ -88,11 +90,22 @@ static void put_central(const struct member *m) {
 
 #define HEADER(descr, order, shape) "{'descr': " descr ", 'fortran_order': " order ", 'shape': " shape ", }\n"
 
+static void put_end(size_t members, size_t directory) {
+  size_t size = archive.size - directory;
+  put_number(0x06054b50, 4);
+  put_number(0, 4);
+  put_number(members, 2);
+  put_number(members, 2);
+  put_number(size, 4);
+  put_number(directory, 4);
+  put_number(0, 2);
+}
+
 static void make_archive(const char *name, const char *header, size_t data) {
   static const float values[6] = {1, 2, 3, 4, 5, 6};
   static const unsigned char zeros[300];
   static struct member first, second;
-  memset(&archive, 0, sizeof archive);
+  archive.size = 0;
   first = (struct member){.name = name};
   second = (struct member){.name = "b.npy"};
   make_npy(&first, header, values, data);
@@ -108,13 +121,7 @@ static void make_archive(const char *name, const char *header, size_t data) {
   archive.at[SECOND] = archive.size;
   put_central(&second);
   archive.at[END] = archive.size;
-  put_number(0x06054b50, 4);
-  put_number(0, 4);
-  put_number(2, 2);
-  put_number(2, 2);
-  put_number(archive.at[END] - archive.at[CENTRAL], 4);
-  put_number(archive.at[CENTRAL], 4);
-  put_number(0, 2);
+  put_end(2, archive.at[CENTRAL]);
 }
 
 static void make_right(void) { make_archive("a.npy", HEADER("'<f4'", "False", "(2, 3)"), 24); }
@@ -178,6 +185,8 @@ static const struct {
     {"a second disk", END, 4, 2, 1, "it has several disks"},
     {"a count of another disk", END, 8, 2, 1, "it has several disks"},
     {"a directory beyond the end", END, 16, 4, 5000, "its directory does not fit"},
+    {"a count one lower", END, 8, 4, 1 << 16 | 1, "its directory holds more than it counts"},
+    {"a count of nothing", END, 8, 4, 0, "its directory holds more than it counts"},
     {"a directory of 4 GiB", END, 12, 4, UINT32_MAX, "its directory does not fit"},
     {"a directory one shorter", END, 12, 4, 101, "its directory is damaged"},
     {"a comment that is not there", END, 20, 2, 1, "it has no end record"},
@@ -263,6 +272,69 @@ START_TEST(each_spoiled_member_is_named) {
 }
 END_TEST
 
+/* As Python writes it: beyond the most, the end record counts no further. */
+static void make_many(size_t count) {
+  static struct member m;
+  static size_t local[MEMBERS_MOST + 1];
+  char name[16];
+  make_npy(&m, HEADER("'|u1'", "False", "()"), "x", 1);
+  m.name = name;
+  archive.size = 0;
+  for (size_t i = 0; i < count; i++) {
+    snprintf(name, sizeof name, "%05zx.npy", i);
+    put_local(&m);
+    local[i] = m.local;
+  }
+  size_t directory = archive.size;
+  for (size_t i = 0; i < count; i++) {
+    snprintf(name, sizeof name, "%05zx.npy", i);
+    m.local = local[i];
+    put_central(&m);
+  }
+  put_end(count < MEMBERS_MOST ? count : MEMBERS_MOST, directory);
+}
+
+START_TEST(members_at_their_limit) {
+  for (size_t n = MEMBERS_MOST - 1; n <= MEMBERS_MOST + 1; n++) {
+    make_many(n);
+    check("many members", n > MEMBERS_MOST ? "holds more than it counts, which is 65535 at most" : NULL);
+  }
+}
+END_TEST
+
+START_TEST(names_at_their_limit) {
+  char name[NAME_MOST + 2];
+  for (size_t n = NAME_MOST - 1; n <= NAME_MOST + 1; n++) {
+    memset(name, 'n', n);
+    strcpy(name + n - 4, ".npy");
+    make_archive(name, HEADER("'<f4'", "False", "(2, 3)"), 24);
+    check("a long name", n > NAME_MOST ? "its directory is damaged" : NULL);
+  }
+}
+END_TEST
+
+START_TEST(headers_at_their_limit) {
+  static char header[NPY_HEADER_MOST + 2];
+  for (int n = NPY_HEADER_MOST - 1; n <= NPY_HEADER_MOST + 1; n++) {
+    snprintf(header, sizeof header, "%-*s\n", n - 1, "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }");
+    make_archive("a.npy", header, 24);
+    check("a long header", n > NPY_HEADER_MOST ? "header that does not fit into it" : NULL);
+  }
+}
+END_TEST
+
+/* From the limit on, the stated size itself is refused; below it, what is inflated tells. */
+START_TEST(ratios_at_their_limit) {
+  for (int more = -1; more <= 1; more++) {
+    make_right();
+    unsigned char *packed = archive.data + archive.at[SECOND] + 20;
+    uint64_t size = (uint64_t)RATIO_MOST * (packed[0] + 1u) + (uint64_t)more;
+    for (int b = 0; b < 4; b++) packed[4 + b] = (unsigned char)(size >> 8 * b);
+    check("a high ratio", more < 0 ? "holds another number of bytes" : "has sizes that do not go together");
+  }
+}
+END_TEST
+
 START_TEST(cut_at_every_byte_it_is_refused) {
   make_right();
   for (size_t cut = 0; cut < archive.size; cut++)
@@ -273,9 +345,14 @@ END_TEST
 static Suite *suite(void) {
   Suite *s = suite_create("hostile_npz");
   TCase *c = tcase_create("npz");
+  tcase_set_timeout(c, 60);
   tcase_add_checked_fixture(c, open_scratch, close_scratch);
   tcase_add_test(c, each_spoiled_record_is_named);
   tcase_add_test(c, each_spoiled_member_is_named);
+  tcase_add_test(c, members_at_their_limit);
+  tcase_add_test(c, names_at_their_limit);
+  tcase_add_test(c, headers_at_their_limit);
+  tcase_add_test(c, ratios_at_their_limit);
   tcase_add_test(c, cut_at_every_byte_it_is_refused);
   suite_add_tcase(s, c);
   return s;

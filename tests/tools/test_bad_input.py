@@ -12,7 +12,7 @@ import os
 import shutil
 import struct
 
-from e2e import (DIFFERENT, EQUAL, FAULTS, GOLDEN, INCOMPARABLE, USAGE, case, change_golden, change_json,
+from e2e import (DIFFERENT, EQUAL, FAULTS, GOLDEN, INCOMPARABLE, ROOT, USAGE, case, change_golden, change_json,
                  change_tensors, check, copy_case, expect, folder, main, refuse, run)
 
 ENGINE, TRAIN = 'p01_llama2', 't16'
@@ -216,6 +216,7 @@ def results_that_are_missing_or_malformed():
         ('expected.json of a newer schema', numbers('expected.json', lambda e: e.update(schema=2)), GOLDEN,
          ['expected.json', 'newer']),
         ('expected.json without a loss', numbers('expected.json', lambda e: e.pop('loss')), GOLDEN, ['loss']),
+        ('a loss that is NaN', numbers('expected.json', lambda e: e['loss'].update(value=NAN)), GOLDEN, ['expected.json']),
         ('a loss that is text', numbers('expected.json', lambda e: e['loss'].update(value='1.0')), GOLDEN, ['loss']),
         ('gradients cut short', cut('grads.safetensors', 20000), GOLDEN, ['grads.safetensors']),
         ('outputs cut short', cut('outputs.safetensors', 1000), GOLDEN, ['outputs.safetensors']),
@@ -264,6 +265,22 @@ def results_that_differ():
     ])
 
 
+def exchange(one, two):
+    def change(target):
+        (target / one).rename(target / 'aside')
+        (target / two).rename(target / one)
+        (target / 'aside').rename(target / two)
+    return change
+
+
+@case
+def files_of_one_structure_that_stand_for_each_other():
+    weights, gradients, first, last = (f'{n}.safetensors' for n in ('params', 'grads', 'params_step1', 'params_final'))
+    bundles(ENGINE, [('weights and gradients', exchange(weights, gradients), DIFFERENT, ['DIFFERENT', 'MaxText'])])
+    bundles(TRAIN, [('weights before and after', exchange(weights, last), DIFFERENT, ['DIFFERENT', 'MaxText']),
+                    ('weights after one step and after all', exchange(first, last), DIFFERENT, ['MaxText'])])
+
+
 @case
 def what_nobody_needs_is_ignored():
     def extra(target):
@@ -292,6 +309,9 @@ def goldens():
     check(golden.read_bytes() == whole, 'a golden was replaced without a reason')
     expect(EQUAL, target / 'config.yml', '--golden', golden, says=['golden'])
     rows = [('cut short', whole[:len(whole) // 2], []),
+            ('its halves exchanged', whole[len(whole) // 2:] + whole[:len(whole) // 2], []),
+            ('a merge conflict', whole.replace(b'  "metrics"', b'<<<<<<< HEAD\n  "metrics"', 1), ['merge conflict']),
+            ('that of another case', (ROOT / 'golden/unpipelined/golden.json').read_bytes(), ['is stale: config key']),
             ('empty', b'', []),
             ('a list', b'[]', []),
             ('a newer schema', whole.replace(b'abpipe-golden/2', b'abpipe-golden/3'), ['abpipe-golden/3']),
@@ -299,7 +319,7 @@ def goldens():
             ('no JSON number', whole.replace(b'"steps"', b'"steps": 0x1, "x"', 1), [])]
     for what, text, says in rows:
         golden.write_bytes(text)
-        r = expect(GOLDEN, target, says=says)
+        r = expect(GOLDEN, target, '--no-pending', says=says)
         check('golden.json' in r.out + r.err, f'{what}: does not name the file: {r.out}{r.err}')
     golden.unlink()
     expect(GOLDEN, target, '--golden', golden, says=['golden.json'])
