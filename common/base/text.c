@@ -7,24 +7,38 @@
 
 enum { LONGEST = 63 };
 
-static size_t least(size_t a, size_t b, size_t c) {
-  size_t m = a < b ? a : b;
-  return m < c ? m : c;
+void ab_nearest_start(struct ab_nearest *nearest, const char *wanted) {
+  *nearest = (struct ab_nearest){.length = strnlen(wanted, LONGEST)};
+  for (size_t i = 0; i < nearest->length; i++) nearest->places[(unsigned char)wanted[i]] |= UINT64_C(1) << i;
 }
 
-size_t ab_edit_distance(const char *a, const char *b) {
-  size_t length = strnlen(b, LONGEST), row[LONGEST + 1];
-  for (size_t j = 0; j <= length; j++) row[j] = j;
-  for (size_t i = 1; i <= LONGEST && a[i - 1]; i++) {
-    size_t diagonal = row[0];
-    row[0] = i;
-    for (size_t j = 1; j <= length; j++) {
-      size_t above = row[j];
-      row[j] = least(above + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1]));
-      diagonal = above;
-    }
+/* Myers, "A fast bit-vector algorithm for approximate string matching" (1999): a column of the table of distances at
+ * once, as the bits at which it rises and falls. */
+static size_t edit_distance(const struct ab_nearest *nearest, const char *name, size_t length) {
+  uint64_t rises = ~UINT64_C(0), falls = 0;
+  size_t distance = nearest->length, last = distance - 1;
+  if (distance == 0) return length;
+  for (size_t i = 0; i < length; i++) {
+    uint64_t equal = nearest->places[(unsigned char)name[i]], down = equal | falls;
+    uint64_t across = (((equal & rises) + rises) ^ rises) | equal;
+    uint64_t up = falls | ~(across | rises), less = rises & across;
+    distance += up >> last & 1;
+    distance -= less >> last & 1;
+    up = up << 1 | 1;
+    rises = less << 1 | ~(down | up);
+    falls = up & down;
   }
-  return row[length];
+  return distance;
+}
+
+void ab_nearest_offer(struct ab_nearest *nearest, const char *name) {
+  size_t length = strnlen(name, LONGEST);
+  size_t least = length > nearest->length ? length - nearest->length : nearest->length - length;
+  if (nearest->name && least >= nearest->distance) return;
+  size_t distance = edit_distance(nearest, name, length);
+  if (nearest->name && distance >= nearest->distance) return;
+  nearest->name = name;
+  nearest->distance = distance;
 }
 
 size_t ab_utf8_length(const char *text, size_t left) {

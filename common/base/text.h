@@ -5,8 +5,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Levenshtein distance of two names; only the first 63 bytes of each count. For "the nearest known name is". */
-size_t ab_edit_distance(const char *a, const char *b);
+/* For "the nearest known name is": of the names offered, the first at the smallest Levenshtein distance from `wanted`
+ * (borrowed); only the first 63 bytes of each count. */
+struct ab_nearest {
+  const char *name; /* NULL before the first offer */
+  size_t distance;
+  size_t length;        /* private: of the wanted name, and its places of each byte */
+  uint64_t places[256];
+};
+void ab_nearest_start(struct ab_nearest *nearest, const char *wanted);
+void ab_nearest_offer(struct ab_nearest *nearest, const char *name);
 /* Copies text into out with control bytes, invalid UTF-8, line separators, characters that turn the direction of a line
  * and U+FFFE, U+FFFF shown as \xNN, so that names from data cannot steer a terminal; cut to size. Words that go into
  * documents pass page.h. */

@@ -58,12 +58,10 @@ size_t ab_key_find(const char *name) {
 }
 
 const char *ab_key_nearest(const char *name) {
-  size_t best = 0, least = (size_t)-1;
-  for (size_t i = 0; i < ab_key_count; i++) {
-    size_t distance = ab_edit_distance(name, ab_keys[i].name);
-    if (distance < least) least = distance, best = i;
-  }
-  return ab_keys[best].name;
+  struct ab_nearest nearest;
+  ab_nearest_start(&nearest, name);
+  for (size_t i = 0; i < ab_key_count; i++) ab_nearest_offer(&nearest, ab_keys[i].name);
+  return nearest.name;
 }
 
 const char *ab_key_why_text(enum ab_key_why why) { return why_texts[why]; }

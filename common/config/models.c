@@ -74,8 +74,8 @@ bool ab_model_is_known(const char *name) {
 }
 
 const char *ab_model_nearest(const char *name) {
-  int best = 0;
-  for (int i = 1; i < NAMES; i++)
-    if (ab_edit_distance(name, names[i]) < ab_edit_distance(name, names[best])) best = i;
-  return names[best];
+  struct ab_nearest nearest;
+  ab_nearest_start(&nearest, name);
+  for (int i = 0; i < NAMES; i++) ab_nearest_offer(&nearest, names[i]);
+  return nearest.name;
 }

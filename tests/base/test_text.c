@@ -47,11 +47,66 @@ START_TEST(characters_have_their_length) {
 }
 END_TEST
 
+static size_t distance(const char *wanted, const char *name) {
+  struct ab_nearest nearest;
+  ab_nearest_start(&nearest, wanted);
+  ab_nearest_offer(&nearest, name);
+  ck_assert_ptr_eq(nearest.name, name);
+  return nearest.distance;
+}
+
+/* By the recursion that defines it. */
+static size_t defined(const char *a, const char *b) {
+  if (!*a || !*b) return strlen(a) + strlen(b);
+  size_t kept = defined(a + 1, b + 1) + (*a != *b), less = defined(a + 1, b) + 1, more = defined(a, b + 1) + 1;
+  size_t least = less < more ? less : more;
+  return kept < least ? kept : least;
+}
+
+static void spell(char word[7], unsigned number) {
+  for (; number; number /= 3) *word++ = "abc"[number % 3];
+  *word = '\0';
+}
+
+START_TEST(the_distance_is_that_of_levenshtein) {
+  char a[7], b[7], x[80], y[80];
+  for (unsigned i = 0; i < 243; i += 2)
+    for (unsigned j = 0; j < 729; j += 5) {
+      spell(a, i);
+      spell(b, j);
+      ck_assert_msg(distance(a, b) == defined(a, b), "'%s' '%s': %zu", a, b, distance(a, b));
+    }
+  memset(x, 'x', sizeof x);
+  memset(y, 'y', sizeof y);
+  x[79] = y[79] = '\0';
+  ck_assert_uint_eq(distance(x, y), 63);
+  ck_assert_uint_eq(distance(x, y + 77), 63);
+  ck_assert_uint_eq(distance(x + 16, y), 63);
+  y[62] = 'x';
+  ck_assert_uint_eq(distance(x, y), 62);
+}
+END_TEST
+
 START_TEST(edit_distance_counts_edits) {
-  ck_assert_uint_eq(ab_edit_distance("", ""), 0);
-  ck_assert_uint_eq(ab_edit_distance("kernel", "kernel"), 0);
-  ck_assert_uint_eq(ab_edit_distance("kitten", "sitting"), 3);
-  ck_assert_uint_eq(ab_edit_distance("", "abc"), 3);
+  ck_assert_uint_eq(distance("", ""), 0);
+  ck_assert_uint_eq(distance("kernel", "kernel"), 0);
+  ck_assert_uint_eq(distance("kitten", "sitting"), 3);
+  ck_assert_uint_eq(distance("sitting", "kitten"), 3);
+  ck_assert_uint_eq(distance("", "abc"), 3);
+  ck_assert_uint_eq(distance("abc", ""), 3);
+}
+END_TEST
+
+START_TEST(the_first_of_the_nearest_names_is_kept) {
+  static const char *const names[] = {"a", "step", "stepsize", "stops", "steps_", "remat"};
+  static const struct { const char *wanted, *name; } rows[] = {
+      {"steps", "step"}, {"stopss", "stops"}, {"", "a"}, {"rematpolicy", "remat"}, {"stepsizes", "stepsize"}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    struct ab_nearest nearest;
+    ab_nearest_start(&nearest, rows[i].wanted);
+    for (size_t n = 0; n < sizeof names / sizeof *names; n++) ab_nearest_offer(&nearest, names[n]);
+    ck_assert_msg(strcmp(nearest.name, rows[i].name) == 0, "'%s': %s", rows[i].wanted, nearest.name);
+  }
 }
 END_TEST
 
@@ -62,6 +117,8 @@ static Suite *suite(void) {
   tcase_add_test(c, long_names_are_cut_between_characters);
   tcase_add_test(c, characters_have_their_length);
   tcase_add_test(c, edit_distance_counts_edits);
+  tcase_add_test(c, the_distance_is_that_of_levenshtein);
+  tcase_add_test(c, the_first_of_the_nearest_names_is_kept);
   suite_add_tcase(s, c);
   return s;
 }

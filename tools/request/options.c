@@ -14,16 +14,11 @@ static const struct ab_option *find(const struct ab_command_line *line, const ch
 }
 
 static ab_status unknown(const struct ab_command_line *line, const char *argument) {
-  const char *nearest = NULL;
-  size_t best = (size_t)-1;
-  for (const struct ab_option *option = line->option; option->name; option++) {
-    size_t distance = ab_edit_distance(option->name, argument + 2);
-    if (option->help && distance < best) {
-      best = distance;
-      nearest = option->name;
-    }
-  }
-  return AB_FAIL(AB_ECONFIG, "option '%.80s' is unknown; the nearest known one is --%s", argument, nearest);
+  struct ab_nearest nearest;
+  ab_nearest_start(&nearest, argument + 2);
+  for (const struct ab_option *option = line->option; option->name; option++)
+    if (option->help) ab_nearest_offer(&nearest, option->name);
+  return AB_FAIL(AB_ECONFIG, "option '%.80s' is unknown; the nearest known one is --%s", argument, nearest.name);
 }
 
 static ab_status set_number(long *out, const char *name, const char *text) {

@@ -15,8 +15,6 @@ enum { NAME = 128 };
 /* What ab_config_each passes on. */
 struct pass {
   struct ab_page *page;
-  const char *key, *nearest;
-  size_t best;
   ab_status failed;
 };
 
@@ -51,13 +49,9 @@ ab_status ab_variables_put(struct ab_page *page, const struct ab_config *config)
   return p.failed;
 }
 
-static void nearer(void *ctx, const char *key, const char *value, const char *source) {
-  struct pass *p = ctx;
-  size_t distance = ab_edit_distance(key, p->key);
+static void offer(void *nearest, const char *key, const char *value, const char *source) {
   (void)value, (void)source;
-  if (distance >= p->best) return;
-  p->best = distance;
-  p->nearest = key;
+  ab_nearest_offer(nearest, key);
 }
 
 /* "M_STEPS=3" -> "steps"; false for what MaxText would not take for a key either. */
@@ -80,10 +74,11 @@ static bool describe(char *text, size_t size, const struct ab_case *c, const cha
     if (c->bundle) snprintf(text, size, "M_%s is set and not read: the config of a bundle stands", name);
     return c->bundle != NULL;
   }
-  struct pass p = {.key = key, .nearest = "steps", .best = (size_t)-1};
-  ab_config_each(c->config, nearer, &p);
-  upper(nearest, p.nearest);
-  bool near = p.best <= strlen(key) / 2;
+  struct ab_nearest found;
+  ab_nearest_start(&found, key);
+  ab_config_each(c->config, offer, &found);
+  upper(nearest, found.name);
+  bool near = found.distance <= strlen(key) / 2;
   snprintf(text, size, "M_%s is set, but there is no such key%s%s", name, near ? "; the nearest is M_" : "",
            near ? nearest : "");
   return true;
