@@ -8,7 +8,7 @@
 #include "mem.h"
 
 static ab_status load(struct ab_config *config, const struct ab_config_request *request) {
-  AB_TRY(ab_values_new(&config->values));
+  AB_TRY(ab_values_new(&config->values, request->defaults));
   AB_TRY(ab_config_merge(config->values, request));
   AB_TRY(ab_values_check_kinds(config->values));
   AB_TRY(ab_config_fill(config));
@@ -17,6 +17,10 @@ static ab_status load(struct ab_config *config, const struct ab_config_request *
   AB_TRY(ab_config_derive(config, request->devices));
   return request->inspect ? AB_OK : ab_config_check_support(config);
 }
+
+ab_status ab_config_defaults(struct ab_config_values **out) { return ab_values_new(out, NULL); }
+
+void ab_config_defaults_free(struct ab_config_values *defaults) { ab_values_free(defaults); }
 
 ab_status ab_config_load(struct ab_config **out, const struct ab_config_request *request) {
   struct ab_config *config = NULL;

@@ -85,7 +85,12 @@ struct ab_config_request {
   bool ignore_environment;      /* leave M_KEY variables alone (bundles, tests) */
   int64_t devices;              /* > 0: --devices */
   bool inspect;                 /* also accept what MaxText accepts and this build cannot run; all else is validated */
+  const struct ab_config_values *defaults; /* of ab_config_defaults, outliving the config; NULL: made for this load */
 };
+
+/* The compiled-in defaults, read once for a program that loads many configurations. *out owned by the caller. */
+ab_status ab_config_defaults(struct ab_config_values **out);
+void ab_config_defaults_free(struct ab_config_values *defaults);
 
 /* AB_ECONFIG or AB_EIO with one sentence naming file, key, value found and value expected. *out owned by the caller. */
 ab_status ab_config_load(struct ab_config **out, const struct ab_config_request *request);

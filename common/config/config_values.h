@@ -35,8 +35,8 @@ struct ab_config_values {
   size_t document_count;
 };
 
-/* All keys at their defaults. */
-ab_status ab_values_new(struct ab_config_values **out);
+/* All keys at their defaults: those of `defaults`, which outlives the values, or with NULL their own. */
+ab_status ab_values_new(struct ab_config_values **out, const struct ab_config_values *defaults);
 void ab_values_free(struct ab_config_values *values);
 /* Takes ownership of the document, also on failure. */
 ab_status ab_values_keep(struct ab_config_values *values, struct ab_yaml *document);

@@ -74,12 +74,13 @@ static ab_status set_defaults(struct ab_config_values *values) {
   return AB_OK;
 }
 
-ab_status ab_values_new(struct ab_config_values **out) {
+ab_status ab_values_new(struct ab_config_values **out, const struct ab_config_values *defaults) {
   struct ab_config_values *values = NULL;
   AB_TRY(ab_mem_new(&values, 1, sizeof *values));
   ab_status status = ab_mem_new(&values->rows, ab_key_count, sizeof *values->rows);
   if (status == AB_OK) status = ab_mem_new(&values->outranked, ab_key_count, sizeof *values->outranked);
-  if (status == AB_OK) status = set_defaults(values);
+  if (status == AB_OK && defaults) memcpy(values->rows, defaults->rows, ab_key_count * sizeof *values->rows);
+  if (status == AB_OK && !defaults) status = set_defaults(values);
   if (status != AB_OK) ab_values_free(values);
   AB_TRY(status);
   *out = values;

@@ -1,6 +1,7 @@
 #include <strings.h>
 
 #include "cases.h"
+#include "config_keys.h"
 #include "json.h"
 
 static const char main_case[] =
@@ -233,6 +234,48 @@ START_TEST(the_digest_follows_numbers_only) {
 }
 END_TEST
 
+static char *shown(const struct ab_config_values *defaults, const char *file, const char *override) {
+  struct ab_config_request request = {.file = file, .overrides = &override, .override_count = override != NULL,
+                                      .ignore_environment = true, .defaults = defaults};
+  struct ab_config *c = NULL;
+  char *text = NULL;
+  size_t size = 0;
+  FILE *out = open_memstream(&text, &size);
+  ck_ok(ab_config_load(&c, &request));
+  ab_config_print(out, c);
+  ab_config_print_notes(out, c);
+  fclose(out);
+  ab_config_free(c);
+  return text;
+}
+
+/* Loads change nothing in them: each is what it is with defaults of its own. */
+START_TEST(defaults_read_once_serve_many_loads) {
+  static const char *const overrides[] = {NULL, "quantization=none", "logical_axis_rules=[[embed, x]]", "steps=3",
+                                          "mu_dtype=None", "model_name=llama2-7b", "learning_rate=1", NULL};
+  struct ab_config_values *defaults = NULL;
+  size_t before = ab_mem_stats().live_blocks;
+  ck_ok(ab_config_defaults(&defaults));
+  for (size_t i = 0; i < 2 * sizeof overrides / sizeof *overrides; i++) {
+    const char *file = i % 3 ? NULL : source_path("configs/main.yml"), *override = overrides[i / 2];
+    char *own = shown(NULL, file, override), *shared = shown(defaults, file, override);
+    ck_assert_str_eq(shared, own);
+    free(own);
+    free(shared);
+  }
+  ab_config_defaults_free(defaults);
+  ck_assert_uint_eq(ab_mem_stats().live_blocks, before);
+}
+END_TEST
+
+/* Why they can serve: a load turns a string `none` into null where it stands. */
+START_TEST(no_default_is_the_string_none) {
+  for (size_t row = 0; row < ab_key_count; row++)
+    ck_assert_msg(strcasecmp(ab_keys[row].initial, "none") != 0 && strcasecmp(ab_keys[row].initial, "\"none\"") != 0,
+                  "%s", ab_keys[row].name);
+}
+END_TEST
+
 static Suite *suite(void) {
   Suite *s = suite_create("load");
   TCase *c = tcase_create("load");
@@ -246,6 +289,8 @@ static Suite *suite(void) {
   tcase_add_test(c, parameters_are_printed_as_maxtext_does);
   tcase_add_test(c, notes_name_what_has_no_effect_and_what_defaults_mean);
   tcase_add_test(c, the_digest_follows_numbers_only);
+  tcase_add_test(c, defaults_read_once_serve_many_loads);
+  tcase_add_test(c, no_default_is_the_string_none);
   suite_add_tcase(s, c);
   return s;
 }
