@@ -228,6 +228,47 @@ START_TEST(what_is_no_number_on_both_sides_is_told) {
 }
 END_TEST
 
+/* What one verdict says under a fact of two sides, and under one of a record. */
+static const struct {
+  struct ab_verdict v;
+  enum ab_fact fact; /* that it breaks between two sides */
+  const char *reason;
+  enum ab_cause sides, record;
+} said[] = {
+    {{.any = false, .counts_right = true}, AB_FACT_STRUCTURE, "linen against nnx: nothing could be compared",
+     AB_CAUSE_STRUCTURE, AB_CAUSE_GOLDEN_STALE},
+    {{.any = true, .counts_right = true, .changed = 3}, AB_FACT_STRUCTURE, "3 tensors and metrics are missing, added",
+     AB_CAUSE_STRUCTURE, AB_CAUSE_GOLDEN_STALE},
+    {{.any = true, .counts_right = true, .unjudged = 2}, AB_FACT_STRUCTURE, "2 tensors differ and have no values",
+     AB_CAUSE_STRUCTURE, AB_CAUSE_GOLDEN_STALE},
+    {{.any = true, .counts_right = false}, AB_FACT_STRUCTURE, "not as many tensors, elements or steps as the config",
+     AB_CAUSE_STRUCTURE, AB_CAUSE_GOLDEN_STALE},
+    {{.any = true, .counts_right = true, .failing = 4}, AB_FACT_AB, "4 tensors and metrics differ, first ",
+     AB_CAUSE_UNDECIDED, AB_CAUSE_GOLDEN_STALE},
+    {{.any = true, .counts_right = true, .changed = 2, .changed_of[AB_Q_INPUT] = 2,
+      .by_quantity[AB_Q_INPUT].compared = 5}, AB_FACT_INPUTS, "2 of 7 initial parameters", AB_CAUSE_INPUT,
+     AB_CAUSE_GOLDEN_STALE},
+    {{.any = true, .counts_right = true, .failing = 3, .failing_of[AB_Q_INPUT] = 3,
+      .by_quantity[AB_Q_INPUT].compared = 5}, AB_FACT_INPUTS, "3 of 5 initial parameters", AB_CAUSE_INPUT,
+     AB_CAUSE_GOLDEN_STALE},
+    {{.any = true, .counts_right = true, .uncalibrated = true, .exit = AB_EXIT_INCOMPARABLE}, AB_FACT_CALIBRATED,
+     "judged by a bound that no calibration measured", AB_CAUSE_UNCALIBRATED, AB_CAUSE_UNCALIBRATED}};
+
+START_TEST(what_a_verdict_breaks_reaches_the_cause) {
+  struct ab_verdict v = said[_i].v;
+  struct ab_facts sides = {0}, record = {0};
+  v.name_a = "linen";
+  v.name_b = "nnx";
+  ab_fact_verdict(&sides, AB_FACT_AB, &v);
+  ab_fact_verdict(&record, AB_FACT_A_GOLDEN, &v);
+  ck_assert_msg(sides.known[said[_i].fact] == AB_BROKEN, "row %d", _i);
+  ck_assert_msg(strstr(sides.reason[said[_i].fact], said[_i].reason) != NULL, "row %d: %s", _i,
+                sides.reason[said[_i].fact]);
+  ck_assert_msg(ab_cause_of(&sides) == said[_i].sides, "row %d: %s", _i, ab_cause_name(ab_cause_of(&sides)));
+  ck_assert_msg(ab_cause_of(&record) == said[_i].record, "row %d: %s", _i, ab_cause_name(ab_cause_of(&record)));
+}
+END_TEST
+
 START_TEST(a_record_that_lacks_tensors_is_stale) {
   struct ab_facts facts = {.known = {[AB_FACT_AB] = AB_HOLDS}};
   struct ab_verdict v = {.exit = AB_EXIT_INCOMPARABLE, .name_a = "linen", .name_b = "golden", .any = true, .changed = 1};
@@ -257,6 +298,7 @@ static Suite *suite(void) {
   tcase_add_test(c, inputs_are_looked_at_before_what_follows_from_them);
   tcase_add_test(c, what_is_missing_is_named);
   tcase_add_test(c, what_is_no_number_on_both_sides_is_told);
+  tcase_add_loop_test(c, what_a_verdict_breaks_reaches_the_cause, 0, sizeof said / sizeof *said);
   tcase_add_test(c, a_record_that_lacks_tensors_is_stale);
   tcase_add_test(c, only_what_is_broken_or_was_asked_is_told);
   suite_add_tcase(s, c);
