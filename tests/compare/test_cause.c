@@ -243,7 +243,8 @@ static const struct {
      AB_CAUSE_STRUCTURE, AB_CAUSE_GOLDEN_STALE},
     {{.any = true, .counts_right = false}, AB_FACT_STRUCTURE, "not as many tensors, elements or steps as the config",
      AB_CAUSE_STRUCTURE, AB_CAUSE_GOLDEN_STALE},
-    {{.any = true, .counts_right = true, .failing = 4}, AB_FACT_AB, "4 tensors and metrics differ, first ",
+    {{.any = true, .counts_right = true, .failing = 4,
+      .first.id = {.step = 1, .microbatch = -1, .layer = -1, .tensor = "w"}}, AB_FACT_AB, "4 tensors and metrics differ, first step 1 w forward",
      AB_CAUSE_UNDECIDED, AB_CAUSE_GOLDEN_STALE},
     {{.any = true, .counts_right = true, .changed = 2, .changed_of[AB_Q_INPUT] = 2,
       .by_quantity[AB_Q_INPUT].compared = 5}, AB_FACT_INPUTS, "2 of 7 initial parameters", AB_CAUSE_INPUT,
@@ -266,6 +267,31 @@ START_TEST(what_a_verdict_breaks_reaches_the_cause) {
                 sides.reason[said[_i].fact]);
   ck_assert_msg(ab_cause_of(&sides) == said[_i].sides, "row %d: %s", _i, ab_cause_name(ab_cause_of(&sides)));
   ck_assert_msg(ab_cause_of(&record) == said[_i].record, "row %d: %s", _i, ab_cause_name(ab_cause_of(&record)));
+  if (said[_i].fact != AB_FACT_STRUCTURE) return;
+  v.exit = AB_EXIT_INCOMPARABLE;
+  v.uncalibrated = true;
+  ab_fact_verdict(&sides, AB_FACT_AB, &v);
+  ck_assert_msg(sides.known[AB_FACT_CALIBRATED] == AB_UNKNOWN, "row %d: no calibration would help", _i);
+  ck_assert_msg(sides.known[AB_FACT_AB] == (v.any ? AB_HOLDS : AB_UNKNOWN), "row %d", _i);
+}
+END_TEST
+
+START_TEST(what_holds_is_said_with_its_numbers) {
+  struct ab_verdict v = {.name_a = "linen", .name_b = "nnx", .any = true, .counts_right = true, .tensors.compared = 5,
+                         .metrics.compared = 3, .by_quantity[AB_Q_INPUT].compared = 2};
+  for (int differing = 0; differing < 2; differing++)
+    for (int record = 0; record < 2; record++) {
+      struct ab_facts facts = {0};
+      enum ab_fact fact = record ? AB_FACT_SHARED : AB_FACT_AB;
+      v.differing = (size_t)differing;
+      ab_fact_verdict(&facts, fact, &v);
+      ck_assert_int_eq(ab_cause_of(&facts), AB_CAUSE_EQUAL);
+      ck_assert_int_eq(facts.known[fact], AB_HOLDS);
+      ck_assert_int_eq(facts.known[AB_FACT_STRUCTURE], record ? AB_UNKNOWN : AB_HOLDS);
+      ck_assert_int_eq(facts.known[AB_FACT_INPUTS], record ? AB_UNKNOWN : AB_HOLDS);
+      ck_assert_str_eq(facts.reason[fact], differing ? "linen against nnx: within bounds (5 tensors, 3 metrics)"
+                                                     : "linen against nnx: equal (5 tensors, 3 metrics)");
+    }
 }
 END_TEST
 
@@ -299,6 +325,7 @@ static Suite *suite(void) {
   tcase_add_test(c, what_is_missing_is_named);
   tcase_add_test(c, what_is_no_number_on_both_sides_is_told);
   tcase_add_loop_test(c, what_a_verdict_breaks_reaches_the_cause, 0, sizeof said / sizeof *said);
+  tcase_add_test(c, what_holds_is_said_with_its_numbers);
   tcase_add_test(c, a_record_that_lacks_tensors_is_stale);
   tcase_add_test(c, only_what_is_broken_or_was_asked_is_told);
   suite_add_tcase(s, c);
