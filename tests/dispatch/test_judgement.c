@@ -61,6 +61,7 @@ START_TEST(clean_counts_are_green) {
   ck_assert_uint_eq(rig.j.counts_checked, CHECKS);
   ck_assert_uint_eq(rig.j.counts_wrong, 0);
   ck_assert_int_eq(rig.facts.known[AB_FACT_COUNTERS], AB_HOLDS);
+  ck_assert_str_eq(rig.facts.reason[AB_FACT_COUNTERS], "as the config asks");
   ck_assert_int_eq(rig.facts.known[AB_FACT_A_RECOMPUTE], AB_HOLDS);
   ck_assert_int_eq(rig.facts.known[AB_FACT_B_RECOMPUTE], AB_HOLDS);
   ck_assert_uint_eq(rig.j.explained.lines, 0);
@@ -93,6 +94,7 @@ START_TEST(every_count_reaches_the_exit_code) {
     ck_assert_int_eq(ab_cause_of(&rig.facts), wrong ? AB_CAUSE_STRUCTURE : AB_CAUSE_EQUAL);
     ck_assert_uint_eq(rig.j.explained.lines, wrong ? 1 : 0);
     if (wrong) ck_assert_ptr_nonnull(strstr(rig.j.explained.line[0].text, "; no value differs"));
+    if (wrong) ck_assert_str_eq(rig.facts.reason[AB_FACT_COUNTERS], rig.j.extra_sentence);
     rig_free(&rig);
   }
 }
