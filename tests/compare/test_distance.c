@@ -24,6 +24,24 @@ START_TEST(the_farthest_tensor_is_kept_with_both_ratios) {
 }
 END_TEST
 
+/* Whichever side is the far one, before and after; of two as far the first stays. */
+START_TEST(the_farther_of_both_sides_decides) {
+  for (int side = 0; side < 2; side++)
+    for (int before = 0; before < 2; before++) {
+      struct ab_distance d = {0};
+      struct ab_identity first = named("first"), then = named("then"), tie = named("tie");
+      double far[] = {before ? 9e-6 : 2e-6, before ? 2e-6 : 9e-6};
+      ab_distance_add(&d, &first, false, side ? 1e-6 : far[0], side ? far[0] : 1e-6, 1e-6);
+      ab_distance_add(&d, &then, true, side ? 1e-6 : far[1], side ? far[1] : 1e-6, 1e-6);
+      ab_distance_add(&d, &tie, false, side ? 9e-6 : 1e-6, side ? 1e-6 : 9e-6, 1e-6);
+      ck_assert_str_eq(d.worst.tensor, before ? "first" : "then");
+      ck_assert(d.metric == !before);
+      ck_assert_double_eq_tol(side ? d.b : d.a, 9, 1e-12);
+      ck_assert_double_eq_tol(side ? d.a : d.b, 1, 1e-12);
+    }
+}
+END_TEST
+
 START_TEST(an_oracle_without_error_is_not_divided_by) {
   struct ab_distance d = {0};
   struct ab_identity id = named("x");
@@ -65,6 +83,7 @@ static Suite *suite(void) {
   Suite *s = suite_create("distance");
   TCase *c = tcase_create("distance");
   tcase_add_test(c, the_farthest_tensor_is_kept_with_both_ratios);
+  tcase_add_test(c, the_farther_of_both_sides_decides);
   tcase_add_test(c, an_oracle_without_error_is_not_divided_by);
   tcase_add_test(c, what_is_not_a_number_is_infinitely_far);
   tcase_add_test(c, distances_print_short);

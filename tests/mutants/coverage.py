@@ -15,6 +15,7 @@ BEFORE = {'common/compare/judge.c': ('judge', 'verdict'),
           'common/compare/exitcode.c': ('tiers', 'judge'),
           'common/compare/groups.c': ('structure',), 'common/compare/stream_read.c': ('stream', 'forged'),
           'common/compare/codec.c': ('stream', 'forged'),
+          'tools/judging/outside.c': ('outside',),
           'tools/judging/residuals.c': ('dispatch_residuals',),
           'tools/judging/verdicts.c': ('judgement',)}
 SCRIPTS = ('e2e_judging', 'e2e_golden_review', 'e2e_reference', 'e2e_upstream', 'e2e_goldens', 'e2e_teeth',
@@ -28,7 +29,7 @@ ROWS = (('common/compare/', COMPARE, ()),
         ('tools/golden/', (), ('e2e_goldens', 'e2e_golden_review', 'e2e_calibration')),
         ('tools/ab_diff', (), ('e2e_diff',)),
         ('tools/diff/', (), ('e2e_diff',)),
-        ('tools/', ('judgement', 'counters', 'bounds', 'expectation', 'dispatch_residuals'), SCRIPTS))
+        ('tools/', ('judgement', 'outside', 'counters', 'bounds', 'expectation', 'dispatch_residuals'), SCRIPTS))
 
 
 def tests_of(file, known):

@@ -1,0 +1,186 @@
+/* What a command hands over is compared whole: nothing that it gave, and nothing that it said it gave, may be missing.
+ * Sides run in this process; one of them is then taken for a command's. */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "both_sides.h"
+#include "bounds.h"
+#include "judgement.h"
+#include "mem.h"
+#include "tap.h"
+
+static struct ab_case opened;
+static struct ab_recording *linen, *nnx, *oracle; /* as they ran */
+static struct ab_kept_values *exact;              /* of the oracle, all zero: it is as exact as float64 */
+
+static void keep_zeros(void) {
+  char path[] = "/tmp/abpipe-outside-XXXXXX";
+  off_t size = 0;
+  int fd = mkstemp(path);
+  for (size_t i = 0; i < oracle->observations; i++) {
+    const struct ab_observation *o = &oracle->observation[i].observation;
+    if (ab_kept(NULL, &o->id)) size += (off_t)(o->summary.count * ab_dtype_size(o->dtype));
+  }
+  ck_assert(fd >= 0 && ftruncate(fd, size) == 0);
+  ck_ok(ab_kept_open(&exact, oracle, path, NULL, NULL));
+  close(fd);
+  unlink(path);
+}
+
+static void set_up(void) {
+  side_case_open(&opened, "circ.yml");
+  ck_ok(side_run(&linen, &opened, side_route("linen"), NULL));
+  ck_ok(side_run(&nnx, &opened, side_route("nnx"), NULL));
+  ck_ok(side_run(&oracle, &opened, side_route("sequential"), NULL));
+  keep_zeros();
+}
+
+static void tear_down(void) {
+  ab_kept_close(exact);
+  ab_recording_free(linen);
+  ab_recording_free(nnx);
+  ab_recording_free(oracle);
+  ab_case_close(&opened);
+}
+
+/* What a command loses or changes on its way. */
+struct change {
+  enum ab_quantity lost; /* its last tensor, or its last loss; AB_QUANTITIES: nothing */
+  double loss;           /* of step 0, times 1 + this */
+  bool bundle, step1, final, no_metrics; /* what it says it gives; neither bundle: a stream */
+};
+
+static bool given(const struct change *change, const struct ab_identity *id) {
+  enum ab_quantity quantity = ab_quantity_of(id);
+  if (!change->bundle) return true;
+  if (quantity == AB_Q_WEIGHT_GRADIENT) return id->step == 0;
+  if (quantity != AB_Q_PARAMETER) return false;
+  return (id->step == 0 && change->step1) || (id->step == 1 && change->final);
+}
+
+static size_t last_of(const struct ab_recording *r, const struct change *change) {
+  size_t last = SIZE_MAX;
+  for (size_t i = 0; i < r->observations; i++) {
+    const struct ab_identity *id = &r->observation[i].observation.id;
+    if (ab_quantity_of(id) == change->lost && given(change, id) && ab_kept(NULL, id)) last = i;
+  }
+  ck_assert(change->lost >= AB_Q_OUTPUT || last == SIZE_MAX);
+  return last;
+}
+
+static struct ab_recording *handed_over(const struct ab_recording *of, const struct change *change) {
+  struct ab_recording *r;
+  size_t lost = change->lost == AB_QUANTITIES ? SIZE_MAX : last_of(of, change);
+  ck_assert(change->lost == AB_QUANTITIES || change->lost == AB_Q_METRIC || lost != SIZE_MAX);
+  ck_ok(ab_recording_new(&r, "command"));
+  for (size_t i = 0; i < of->observations; i++)
+    if (i != lost && given(change, &of->observation[i].observation.id))
+      ck_ok(ab_recording_observe(r, &of->observation[i].observation));
+  for (size_t i = 0; i < of->metrics && !change->no_metrics; i++) {
+    struct ab_metric m = of->metric[i].metric;
+    if (strcmp(m.name, "loss") == 0 && m.step == 0) m.value *= 1 + change->loss;
+    if (change->lost == AB_Q_METRIC && strcmp(m.name, "loss") == 0 && m.step == 1) continue;
+    ck_ok(ab_recording_add_metric(r, &m));
+  }
+  ab_recording_complete(r);
+  return r;
+}
+
+static struct ab_given says(const struct change *change) {
+  struct ab_given g = {.outside = true, .stream = !change->bundle};
+  g.params_step1 = change->bundle && change->step1;
+  g.params_final = change->bundle && change->final;
+  for (int i = 0; change->bundle && !change->no_metrics && ab_metric_fields[i].name; i++) g.metrics |= 1u << i;
+  return g;
+}
+
+/* The exit code of all verdicts, of which there are three, with `place` a command; *compared: tensors of the first. */
+static enum ab_exit judge(enum ab_side_place place, const struct change *change, enum ab_cause *cause,
+                          struct ab_tally *compared) {
+  struct ab_side_result side[AB_SIDES] = {[AB_SIDE_A] = {.name = "linen", .recording = linen},
+                                          [AB_SIDE_B] = {.name = "nnx", .recording = nnx},
+                                          [AB_SIDE_ORACLE] = {.recording = oracle, .values = exact},
+                                          [AB_SIDE_TRUTH] = {.recording = oracle, .values = exact}};
+  struct ab_facts facts = {0};
+  struct ab_judgement j = {.opened = opened, .a = side_route("linen"), .b = side_route("nnx"), .side = side,
+                           .facts = &facts};
+  struct ab_recording *own = side[place].recording, *handed = handed_over(own, change);
+  side[place].recording = handed;
+  side[place].given = says(change);
+  *(place == AB_SIDE_A ? &j.a : &j.b) = side_route("sequential"); /* no engine of ours */
+  ck_ok(ab_judge_outside(&j));
+  ck_assert_uint_eq(j.verdicts, 3);
+  enum ab_exit exit = j.extra;
+  for (size_t i = 0; i < j.verdicts; i++) exit = ab_exit_fold(exit, j.verdict[i].exit);
+  *cause = j.cause;
+  *compared = j.verdict[0].tensors;
+  for (size_t i = 0; i < j.verdicts; i++) ab_verdict_free(&j.verdict[i]);
+  for (size_t i = 0; i < j.commons; i++) ab_recording_free(j.common[i]);
+  for (size_t i = 0; i < j.notes; i++) ab_mem_free(j.note[i]);
+  ab_recording_free(handed);
+  return exit;
+}
+
+#define ALL .lost = AB_QUANTITIES
+static const struct {
+  struct change change;
+  enum ab_exit exit;
+  size_t tensors; /* trees of parameters and gradients that were compared; 0: not looked at */
+} rows[] = {
+    {{ALL}, AB_EXIT_EQUAL, 4},
+    {{.lost = AB_Q_WEIGHT_GRADIENT}, AB_EXIT_INCOMPARABLE, 0},
+    {{.lost = AB_Q_PARAMETER}, AB_EXIT_INCOMPARABLE, 0},
+    {{.lost = AB_Q_OUTPUT}, AB_EXIT_INCOMPARABLE, 0},
+    {{.lost = AB_Q_METRIC}, AB_EXIT_INCOMPARABLE, 0},
+    {{ALL, .loss = 1e-3}, AB_EXIT_DIFFERENT, 0},
+    {{ALL, .bundle = true}, AB_EXIT_EQUAL, 1},
+    {{ALL, .bundle = true, .step1 = true}, AB_EXIT_EQUAL, 2},
+    {{ALL, .bundle = true, .final = true}, AB_EXIT_EQUAL, 2},
+    {{ALL, .bundle = true, .step1 = true, .final = true}, AB_EXIT_EQUAL, 3},
+    {{ALL, .bundle = true, .no_metrics = true}, AB_EXIT_INCOMPARABLE, 0}, /* nothing of step 1 */
+    {{ALL, .bundle = true, .final = true, .loss = 1e-3}, AB_EXIT_DIFFERENT, 0},
+    {{.lost = AB_Q_WEIGHT_GRADIENT, .bundle = true}, AB_EXIT_INCOMPARABLE, 0},
+    {{.lost = AB_Q_PARAMETER, .bundle = true, .final = true}, AB_EXIT_INCOMPARABLE, 0},
+    {{.lost = AB_Q_PARAMETER, .bundle = true, .step1 = true}, AB_EXIT_INCOMPARABLE, 0},
+    {{.lost = AB_Q_METRIC, .bundle = true}, AB_EXIT_INCOMPARABLE, 0},
+};
+enum { ROWS = sizeof rows / sizeof *rows, LEAVES = 39 /* of circ.yml */ };
+
+START_TEST(whatever_a_command_lacks_is_never_equal) {
+  for (enum ab_side_place place = AB_SIDE_A; place <= AB_SIDE_B; place++) {
+    enum ab_cause cause;
+    struct ab_tally compared;
+    enum ab_exit exit = judge(place, &rows[_i].change, &cause, &compared);
+    ck_assert_msg(exit == rows[_i].exit, "row %d, side %d: exit %d", _i, (int)place, (int)exit);
+    ck_assert_msg((cause == AB_CAUSE_EQUAL) == (exit == AB_EXIT_EQUAL), "row %d: %s", _i, ab_cause_name(cause));
+    if (rows[_i].change.loss != 0)
+      ck_assert_int_eq(cause, place == AB_SIDE_A ? AB_CAUSE_A_WRONG : AB_CAUSE_B_WRONG);
+    if (rows[_i].change.bundle && rows[_i].tensors)
+      ck_assert_msg(compared.compared == rows[_i].tensors * LEAVES && compared.expected == compared.compared,
+                    "row %d: %zu of %zu tensors", _i, compared.compared, compared.expected);
+  }
+}
+END_TEST
+
+/* The least bound of a command's metric, from both sides. */
+START_TEST(a_metric_is_bounded_by_what_maxtext_is_allowed) {
+  double least = ab_bounds_least(AB_BOUND_GRADIENT);
+  enum ab_cause cause;
+  struct ab_tally compared;
+  for (int over = 0; over < 2; over++) {
+    struct change change = {ALL, .loss = least * (over ? 1.05 : 0.95)};
+    ck_assert_int_eq(judge(AB_SIDE_B, &change, &cause, &compared), over ? AB_EXIT_DIFFERENT : AB_EXIT_EQUAL);
+  }
+}
+END_TEST
+
+int main(void) {
+  Suite *suite = suite_create("outside");
+  TCase *tests = tcase_create("outside");
+  tcase_add_unchecked_fixture(tests, set_up, tear_down);
+  tcase_add_loop_test(tests, whatever_a_command_lacks_is_never_equal, 0, ROWS);
+  tcase_add_test(tests, a_metric_is_bounded_by_what_maxtext_is_allowed);
+  suite_add_tcase(suite, tests);
+  return ab_run_suite(suite);
+}
