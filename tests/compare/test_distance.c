@@ -63,6 +63,10 @@ START_TEST(distances_print_short) {
   char text[24];
   ab_distance_print(text, 1);
   ck_assert_str_eq(text, "1.0");
+  ab_distance_print(text, 999.9);
+  ck_assert_str_eq(text, "999.9");
+  ab_distance_print(text, 1000);
+  ck_assert_str_eq(text, "1.0e+03");
   ab_distance_print(text, 312345);
   ck_assert_str_eq(text, "3.1e+05");
   ab_distance_print(text, (double)INFINITY);
@@ -72,6 +76,8 @@ END_TEST
 
 START_TEST(a_slope_is_off_in_parts_of_the_gradients_size) {
   struct ab_slope s = {.known = true, .truth = 2, .by = {2.5, (double)NAN}, .scale = 10};
+  ck_assert_double_eq_tol(ab_slope_error(&s, 0), 0.05, 1e-15);
+  s.by[0] = 1.5;
   ck_assert_double_eq_tol(ab_slope_error(&s, 0), 0.05, 1e-15);
   ck_assert(isinf(ab_slope_error(&s, 1)));
   s = (struct ab_slope){.known = true, .by = {1, 0}};

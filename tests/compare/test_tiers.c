@@ -201,6 +201,26 @@ START_TEST(identities_print_pattern_and_escape) {
 }
 END_TEST
 
+START_TEST(samples_are_taken_in_different_places) {
+  enum { COUNT = 997 };
+  static float x[COUNT];
+  struct ab_identity id = {.tensor = "w"};
+  struct ab_view view = {.dtype = AB_F32, .shape = {1, {COUNT}}, .data = x};
+  struct ab_fingerprint f;
+  for (int i = 0; i < COUNT; i++) x[i] = (float)i + 1;
+  ab_view_contiguous(&view);
+  ab_fingerprint(&f, &id, &view, AB_FINGERPRINT_SEED);
+  for (int k = 0; k < AB_SAMPLES; k++) {
+    size_t at = ab_fingerprint_position(AB_FINGERPRINT_SEED, k, COUNT);
+    ck_assert_uint_lt(at, COUNT);
+    ck_assert_double_eq(f.sample[k], (double)x[at]);
+    for (int other = 0; other < k; other++)
+      ck_assert_uint_ne(at, ab_fingerprint_position(AB_FINGERPRINT_SEED, other, COUNT));
+  }
+  ck_assert_uint_eq(ab_fingerprint_position(AB_FINGERPRINT_SEED, 0, 0), 0);
+}
+END_TEST
+
 static Suite *suite(void) {
   Suite *s = suite_create("tiers");
   TCase *c = tcase_create("tiers");
@@ -209,6 +229,7 @@ static Suite *suite(void) {
   tcase_add_test(c, projections_are_the_documented_ones);
   tcase_add_test(c, long_tensors_are_projected_element_by_element);
   tcase_add_test(c, a_fingerprint_sees_any_layout);
+  tcase_add_test(c, samples_are_taken_in_different_places);
   tcase_add_test(c, the_table_of_tiers);
   tcase_add_test(c, inputs_and_counts_are_bitwise_everywhere);
   tcase_add_test(c, the_floor_and_absent_bounds);

@@ -18,8 +18,8 @@ BEFORE = {'common/compare/judge.c': ('judge', 'verdict'),
           'tools/judging/outside.c': ('outside',),
           'tools/judging/residuals.c': ('dispatch_residuals',),
           'tools/judging/verdicts.c': ('judgement',)}
-SCRIPTS = ('e2e_judging', 'e2e_golden_review', 'e2e_reference', 'e2e_upstream', 'e2e_goldens', 'e2e_teeth',
-           'e2e_calibration')
+SCRIPTS = ('e2e_comparisons', 'e2e_judging', 'e2e_golden_review', 'e2e_reference', 'e2e_upstream', 'e2e_goldens',
+           'e2e_teeth', 'e2e_calibration')
 
 ROWS = (('common/compare/', COMPARE, ()),
         ('common/base/json_scan.c', ('json', 'corpus', 'number'), ()),
