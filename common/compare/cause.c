@@ -116,14 +116,14 @@ static void state(struct ab_facts *facts, enum ab_fact fact, bool holds, const s
 static void enter_structure(struct ab_facts *facts, const struct ab_verdict *v) {
   char what[AB_LACK_TEXT + 128], lack[AB_LACK_TEXT];
   size_t changed = v->changed - v->changed_of[AB_Q_INPUT] + v->lacking_of[AB_Q_INPUT];
+  bool same = v->any && !changed && !v->unjudged && (v->counts_right || v->changed);
   ab_verdict_lack(lack, v);
   if (changed)
     snprintf(what, sizeof what, "%zu tensors and metrics are missing, added, reshaped or retyped: %s", changed, lack);
-  else if (v->any && !v->unjudged && (v->counts_right || v->changed)) lack[0] = '\0';
   else if (v->any && !v->unjudged)
     snprintf(what, sizeof what, "not as many tensors, elements or steps as the config asks for: %s", lack);
   else snprintf(what, sizeof what, "%s", lack);
-  state(facts, AB_FACT_STRUCTURE, !lack[0], v, lack[0] ? what : "the same names, shapes and dtypes");
+  state(facts, AB_FACT_STRUCTURE, same, v, same ? "the same names, shapes and dtypes" : what);
 }
 
 /* An input that one side does not report is missing; one that both report otherwise is another input. */

@@ -283,7 +283,7 @@ START_TEST(what_holds_is_said_with_its_numbers) {
   for (int differing = 0; differing < 2; differing++)
     for (int record = 0; record < 2; record++) {
       struct ab_facts facts = {0};
-      enum ab_fact fact = record ? AB_FACT_SHARED : AB_FACT_AB;
+      enum ab_fact fact = record ? AB_FACT_A_GOLDEN : AB_FACT_AB;
       v.differing = (size_t)differing;
       ab_fact_verdict(&facts, fact, &v);
       ck_assert_int_eq(ab_cause_of(&facts), AB_CAUSE_EQUAL);
