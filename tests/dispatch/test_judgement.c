@@ -11,7 +11,7 @@
 #include "sown.h"
 #include "tap.h"
 
-enum { OVERRIDES = 2, CHECKS = 9 };
+enum { OVERRIDES = 2, CHECKS = 11 };
 
 /* Both sides of a small case, as ab_judge_counts finds them once every value has been judged. */
 struct rig {
@@ -39,11 +39,13 @@ static void rig_free(struct rig *rig) {
   ab_case_close(&rig->j.opened);
 }
 
-static void add(struct rig *rig, int side, const char *name) {
-  struct ab_counter more = {.id = {.microbatch = -1, .layer = -1}, .at = {-1, 0, 0, false}, .amount = 1};
+static void add_at(struct rig *rig, int side, const char *name, int stage) {
+  struct ab_counter more = {.id = {.microbatch = -1, .layer = -1}, .at = {-1, stage, 0, false}, .amount = 1};
   snprintf(more.id.tensor, sizeof more.id.tensor, "%s", name);
   ck_ok(ab_recording_add_counter(rig->side[side].recording, &more));
 }
+
+static void add(struct rig *rig, int side, const char *name) { add_at(rig, side, name, 0); }
 
 static void sow(struct rig *rig, int side) {
   struct ab_observation o = {.id = {.step = 0, .microbatch = -1, .layer = 99, .phase = AB_FORWARD}};
@@ -73,8 +75,9 @@ END_TEST
 static const struct {
   const char *name; /* NULL: a metric that nobody sows */
   size_t one, both;
-} more[] = {{AB_COUNT_EXECUTE, 2, 2}, {"gather/calls", 2, 2}, {"recompute/mystery", 2, 2}, {"residual/mystery", 1, 2},
-            {"ring/messages", 1, 0},  {NULL, 1, 2}};
+  int stage;
+} more[] = {{AB_COUNT_EXECUTE, 2, 2, 0},   {"gather/calls", 2, 2, 0},  {"recompute/mystery", 2, 2, 0},
+            {"residual/mystery", 1, 2, 0}, {"ring/messages", 1, 0, 0}, {AB_COUNT_RNG_KEY_0, 1, 2, 99}, {NULL, 1, 2, 0}};
 enum { MORE = sizeof more / sizeof *more };
 
 /* sides: a bit each. */
@@ -85,7 +88,7 @@ START_TEST(every_count_reaches_the_exit_code) {
     const char *name = more[_i].name ? more[_i].name : "sown";
     rig_new(&rig, once);
     for (int side = 0; side < 2; side++) {
-      if (sides >> side & 1 && more[_i].name) add(&rig, side, more[_i].name);
+      if (sides >> side & 1 && more[_i].name) add_at(&rig, side, more[_i].name, more[_i].stage);
       if (sides >> side & 1 && !more[_i].name) sow(&rig, side);
     }
     ab_judge_counts(&rig.j);
@@ -113,7 +116,7 @@ START_TEST(only_engines_of_ours_are_counted) {
     sow(&rig, side);
     ab_judge_counts(&rig.j);
     ck_assert_msg(rig.j.extra == AB_EXIT_EQUAL, "side %d: %s", side, rig.j.extra_sentence);
-    ck_assert_uint_eq(rig.j.counts_checked, 4);
+    ck_assert_uint_eq(rig.j.counts_checked, 5);
     add(&rig, !side, AB_COUNT_EXECUTE);
     ab_judge_counts(&rig.j);
     ck_assert_int_eq(rig.j.extra, AB_EXIT_INCOMPARABLE);
