@@ -4,6 +4,7 @@ import pathlib
 import re
 import sys
 
+import guarantees
 import locks
 
 ROOT = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else '.').resolve()
@@ -145,6 +146,7 @@ CHECKS = [
     ('no stray words', check_words),
     ('legacy/ is what golden/legacy.lock says', lambda: locks.check_legacy(ROOT)),
     ('what is cited of upstream is in golden/upstream.lock', lambda: locks.check_upstream(ROOT)),
+    ('every guarantee has the tests it names', lambda: guarantees.check(ROOT)),
 ]
 
 print(f'1..{len(CHECKS)}')

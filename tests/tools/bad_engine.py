@@ -58,6 +58,21 @@ def nobody(mark, what):
     check(not left, f'{what}: left processes behind: {left}')
 
 
+def ends_with(number, word, count, *words, **environment):
+    """When the tool gets the signal, at a moment at which `count` processes have the word in their command line."""
+    mark = f'{os.getpid()}-{number}-{words}'
+    r = Run(SMALL, *words, environment=dict(BAD_MARK=mark, **environment))
+    before = time.monotonic()
+    while sum(word in said for said in commands(mark).values()) < count:
+        check(r.process.poll() is None and time.monotonic() - before < PATIENCE, f'{r}: there is no {word}')
+        time.sleep(0.01)
+    r.process.send_signal(number)
+    r.process.communicate()
+    while commands(mark) and time.monotonic() - before < PATIENCE:
+        time.sleep(0.05)
+    nobody(mark, f'{r} after {number.name}')
+
+
 def bad(mode, *words, tool='ab_compare', **environment):
     mark = f'{os.getpid()}-{mode}-{words}'
     before = time.monotonic()

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Sides that lie, hang or die: exit 3 with side and cause, in time, and no process left."""
 import os
+import signal
 import subprocess
-import time
 
-from bad_engine import BAD, DAMAGED, DIES, HANGS, HELD, LEFT, PATIENCE, all_caught, bad, caught, commands, nobody
-from e2e import BUILD, EQUAL, REFERENCE, ROOT, SIDE, SMALL, TOOL, Run, case, check, expect, main
+from bad_engine import (BAD, DAMAGED, DIES, HANGS, HELD, LEFT, PATIENCE, TIMEOUT, all_caught, bad, caught, ends_with,
+                        nobody)
+from e2e import BUILD, EQUAL, REFERENCE, ROOT, SIDE, SMALL, TOOL, case, check, expect, main
 
 SHIM = BUILD / 'tests/sides/float_shim.so'
 B = 'b (nnx@', '--b-bin', BAD
@@ -43,9 +44,9 @@ def what_hides_and_holds_nothing_is_ended_without_a_word():
     check(bad('hide 100', '--b-bin', BAD).code == EQUAL, 'a process in a session of its own')
 
 
-def command(words, code, **options):
+def command(words, code, *more, **options):
     mark = f'{os.getpid()}-{words}'
-    r = expect(code, REFERENCE / 'e01_simple', '--b-cmd', words, environment=dict(BAD_MARK=mark), **options)
+    r = expect(code, REFERENCE / 'e01_simple', '--b-cmd', words, *more, environment=dict(BAD_MARK=mark), **options)
     nobody(mark, words)
     return r
 
@@ -54,6 +55,7 @@ def command(words, code, **options):
 def a_command_that_leaves_a_process_behind():
     command(f'sleep 1000 & {COPY}', SIDE, says=[HELD, "'sleep'"])
     command(f'setsid sleep 1000 & {COPY}', SIDE, says=[HELD, "'sleep'"])
+    command('setsid sleep 1000 & sleep 1000', SIDE, '--timeout', TIMEOUT, says=['did not finish in time'])
     command(f'sleep 1000 >/dev/null 2>&1 & setsid sleep 1000 >/dev/null 2>&1 & {COPY}', EQUAL)
 
 
@@ -82,27 +84,14 @@ def a_floating_point_mode_set_in_mid_run_is_named():
         caught('load', cause, *B, **float_mode(mode, 'write'))
 
 
-def living(mark, word):
-    return [pid for pid, words in commands(mark).items() if word in words]
-
-
 @case
 def when_the_tool_is_killed_every_kind_of_side_ends():
-    for what, count, words, mode in [
-            ('--side', 1, ['steps=1000'], ''), ('--side', 1, ['steps=1000', '--b', 'linen', '--allow-same'], ''),
-            (str(BAD), 1, ['--a-bin', BAD], 'hang 50'), (str(BAD), 2, ['--b-bin', BAD], 'hide 50'),
-            ('sleep', 3, ['--b-cmd', 'sleep 1000 & setsid sleep 1000 & sleep 1000'], '')]:
-        mark = f'{os.getpid()}-{words}'
-        r = Run(SMALL, *words, environment=dict(ENGINE_BAD=mode, ENGINE_REAL=str(TOOL), BAD_MARK=mark))
-        before = time.monotonic()
-        while len(living(mark, what)) < count:
-            check(r.process.poll() is None and time.monotonic() - before < PATIENCE, f'{r}: there is no {what}')
-            time.sleep(0.01)
-        r.process.kill()
-        r.process.communicate()
-        while commands(mark) and time.monotonic() - before < PATIENCE:
-            time.sleep(0.05)
-        nobody(mark, str(r))
+    real = dict(ENGINE_REAL=str(TOOL))
+    for number in signal.SIGKILL, signal.SIGTERM:
+        ends_with(number, '--side', 1, 'steps=1000')
+        ends_with(number, str(BAD), 1, '--a-bin', BAD, ENGINE_BAD='hang 50', **real)
+        ends_with(number, str(BAD), 2, '--b-bin', BAD, ENGINE_BAD='hide 50', **real)
+        ends_with(number, 'sleep', 3, '--b-cmd', 'sleep 1000 & setsid sleep 1000 & sleep 1000')
 
 
 @case

@@ -2,8 +2,10 @@
 """Another commit as a side, --a-rev and --b-rev, in repositories whose only source is a script around this build."""
 import os
 import shutil
+import signal
 import subprocess
 
+from bad_engine import ends_with
 from e2e import BUILD, DIFFERENT, EQUAL, SIDE, SMALL, Run, case, check, expect, folder, main, refuse
 
 TOOL = BUILD / 'tools/ab_compare'
@@ -16,11 +18,11 @@ OTHER_NUMBERS = f'[ "$1" = --version ] && exec "{TOOL}" "$@"; exec "{TOOL}" "$@"
 class Repository:
     """Commits by name; each builds tools/ab_compare by copying a script."""
 
-    def __init__(self, *commits):
+    def __init__(self, *commits, first=''):
         self.path = folder('repository')
         self.git('init', '-q')
         (self.path / 'tools').mkdir()
-        (self.path / 'meson.build').write_text("project('stub', 'c')\nsubdir('tools')\n")
+        (self.path / 'meson.build').write_text(f"project('stub', 'c')\n{first}\nsubdir('tools')\n")
         (self.path / 'tools/meson.build').write_text(
             "custom_target('ab_compare', input: 'stub.sh', output: 'ab_compare', command: ['sh', '-c',\n"
             "  'grep -v REFUSED \"$0\" >\"$1\" && ! grep -q REFUSED \"$0\" && chmod +x \"$1\"', '@INPUT@', '@OUTPUT@'])\n")
@@ -122,6 +124,13 @@ def exit_codes_for_bisecting():
     check(bisect(SMALL, '--b-cmd', 'exit 9') == 125, 'a command that fails is not skipped')
     check(bisect(SMALL, '--b-cmd', 'true', '--no-such-option') == 130, 'a wrong option does not stop the bisection')
     check(bisect(SMALL, cwd=folder()) == 130, 'outside a repository the bisection does not stop')
+
+
+@case
+def a_build_ends_with_the_tool():
+    with Repository(('as it is', AS_IT_IS), first="run_command('sleep', '1000', check: false)") as r:
+        for number in signal.SIGKILL, signal.SIGTERM:
+            ends_with(number, '1000', 1, '--b-rev', 'HEAD', '--source', r.path)
 
 
 main()
