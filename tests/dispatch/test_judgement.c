@@ -96,7 +96,12 @@ START_TEST(every_count_reaches_the_exit_code) {
     ck_assert_int_eq(rig.j.extra, wrong ? AB_EXIT_INCOMPARABLE : AB_EXIT_EQUAL);
     ck_assert_int_eq(ab_cause_of(&rig.facts), wrong ? AB_CAUSE_STRUCTURE : AB_CAUSE_EQUAL);
     ck_assert_uint_eq(rig.j.explained.lines, wrong ? 1 : 0);
-    if (wrong) ck_assert_ptr_nonnull(strstr(rig.j.explained.line[0].text, "; no value differs"));
+    const struct ab_explained_line *line = &rig.j.explained.line[0];
+    if (wrong) ck_assert_ptr_nonnull(strstr(line->text, "; no value differs"));
+    if (wrong) ck_assert_str_eq(line->side, "nnx");
+    if (wrong) ck_assert_str_eq(line->of.tensor, "counters");
+    if (wrong) ck_assert(line->of.step == -1 && line->of.accumulation == -1 && line->of.microbatch == -1);
+    if (wrong) ck_assert_int_eq(line->of.layer, -1);
     if (wrong) ck_assert_str_eq(rig.facts.reason[AB_FACT_COUNTERS], rig.j.extra_sentence);
     rig_free(&rig);
   }
