@@ -1,4 +1,5 @@
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "exitcode.h"
@@ -201,23 +202,49 @@ START_TEST(identities_print_pattern_and_escape) {
 }
 END_TEST
 
-START_TEST(samples_are_taken_in_different_places) {
-  enum { COUNT = 997 };
-  static float x[COUNT];
+/* Of one element, of fewer than samples, and of more than one block of a cursor. */
+START_TEST(samples_are_taken_all_over_a_tensor) {
+  static const size_t counts[] = {1, 3, 997, 5003};
+  static float x[5003];
   struct ab_identity id = {.tensor = "w"};
-  struct ab_view view = {.dtype = AB_F32, .shape = {1, {COUNT}}, .data = x};
-  struct ab_fingerprint f;
-  for (int i = 0; i < COUNT; i++) x[i] = (float)i + 1;
-  ab_view_contiguous(&view);
-  ab_fingerprint(&f, &id, &view, AB_FINGERPRINT_SEED);
-  for (int k = 0; k < AB_SAMPLES; k++) {
-    size_t at = ab_fingerprint_position(AB_FINGERPRINT_SEED, k, COUNT);
-    ck_assert_uint_lt(at, COUNT);
-    ck_assert_double_eq(f.sample[k], (double)x[at]);
-    for (int other = 0; other < k; other++)
-      ck_assert_uint_ne(at, ab_fingerprint_position(AB_FINGERPRINT_SEED, other, COUNT));
+  size_t far = 0, same = 0;
+  for (size_t i = 0; i < sizeof x / sizeof *x; i++) x[i] = (float)i + 1;
+  for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
+    struct ab_view view = {.dtype = AB_F32, .shape = {1, {(int64_t)counts[c]}}, .data = x};
+    struct ab_fingerprint f;
+    ab_view_contiguous(&view);
+    ab_fingerprint(&f, &id, &view, AB_FINGERPRINT_SEED);
+    for (int k = 0; k < AB_SAMPLES; k++) {
+      size_t at = ab_fingerprint_position(AB_FINGERPRINT_SEED, k, counts[c]);
+      ck_assert_uint_lt(at, counts[c]);
+      ck_assert_double_eq(f.sample[k], (double)x[at]);
+      far += counts[c] > 1 && at >= counts[c] / 2;
+      for (int o = 0; o < k && counts[c] > 3; o++)
+        same += at == ab_fingerprint_position(AB_FINGERPRINT_SEED, o, counts[c]);
+    }
   }
+  ck_assert_uint_gt(far, AB_SAMPLES / 2);
+  ck_assert_uint_eq(same, 0);
   ck_assert_uint_eq(ab_fingerprint_position(AB_FINGERPRINT_SEED, 0, 0), 0);
+}
+END_TEST
+
+/* Last components of parameter paths: alone, some of them are activations. */
+START_TEST(parameters_are_known_by_what_their_names_end_in) {
+  static const struct {
+    const char *name;
+    bool alone;
+  } leaves[] = {{"kernel", false}, {"scale", false}, {"embedding", false}, {"bias", false},
+                {"weights", true}, {"ff_1", true},   {"ff_2", true},       {"out", false}};
+  for (size_t i = 0; i < sizeof leaves / sizeof *leaves; i++)
+    for (int inside = 0; inside < 2; inside++) {
+      struct ab_identity id = {.layer = 1, .phase = AB_FORWARD};
+      snprintf(id.tensor, sizeof id.tensor, "%s%s", inside ? "mlp/wo/" : "", leaves[i].name);
+      bool parameter = strcmp(leaves[i].name, "out") && (inside || leaves[i].alone);
+      ck_assert_msg(ab_quantity_of(&id) == (parameter ? AB_Q_PARAMETER : AB_Q_ACTIVATION), "%s", id.tensor);
+      id.phase = AB_BACKWARD;
+      ck_assert_msg(ab_quantity_of(&id) == (parameter ? AB_Q_WEIGHT_GRADIENT : AB_Q_COTANGENT), "%s", id.tensor);
+    }
 }
 END_TEST
 
@@ -229,7 +256,8 @@ static Suite *suite(void) {
   tcase_add_test(c, projections_are_the_documented_ones);
   tcase_add_test(c, long_tensors_are_projected_element_by_element);
   tcase_add_test(c, a_fingerprint_sees_any_layout);
-  tcase_add_test(c, samples_are_taken_in_different_places);
+  tcase_add_test(c, samples_are_taken_all_over_a_tensor);
+  tcase_add_test(c, parameters_are_known_by_what_their_names_end_in);
   tcase_add_test(c, the_table_of_tiers);
   tcase_add_test(c, inputs_and_counts_are_bitwise_everywhere);
   tcase_add_test(c, the_floor_and_absent_bounds);
