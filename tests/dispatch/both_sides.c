@@ -1,8 +1,8 @@
 #include "both_sides.h"
 
-#include <stdio.h>
 #include <string.h>
 
+#include "kept.h"
 #include "tap.h"
 
 enum { STEPS_MAX = 2 };
@@ -27,7 +27,8 @@ struct listener {
 
 static ab_status observe(void *ctx, const struct ab_observation *observation, const void *values) {
   const struct listener *listener = ctx;
-  (void)values;
+  size_t bytes = (size_t)observation->summary.count * ab_dtype_size(observation->dtype);
+  if (values && !observation->at.bubble) ck_assert(fwrite(values, 1, bytes, listener->hooks->values) == bytes);
   if (listener->hooks->hides && listener->hooks->hides(&observation->id)) return AB_OK;
   return ab_recording_observe(listener->recording, observation);
 }
@@ -38,6 +39,11 @@ static ab_status count(void *ctx, const char *name, const struct ab_identity *id
   struct ab_counter counter = {.id = *id, .at = *at, .amount = amount};
   snprintf(counter.id.tensor, sizeof counter.id.tensor, "%s", name);
   return ab_recording_add_counter(listener->recording, &counter);
+}
+
+static bool wanted(void *ctx, const struct ab_identity *id) {
+  (void)ctx;
+  return ab_kept(NULL, id);
 }
 
 static const struct ab_probe_ops probe = {.observe = observe, .count = count};
@@ -59,7 +65,8 @@ ab_status side_run(struct ab_recording **out, const struct ab_case *c, const str
                        .bundle = c->bundle,
                        .steps = c->steps,
                        .mesh = listener.hooks->mesh,
-                       .level = AB_LEVEL_DIGEST,
+                       .level = listener.hooks->values ? AB_LEVEL_VALUES : AB_LEVEL_DIGEST,
+                       .want = wanted,
                        .loaded = listener.hooks->loaded,
                        .probe = &probe,
                        .probe_ctx = &listener,

@@ -1,6 +1,8 @@
 /* Sides of a case in this process, recorded, with something put in their way; and their verdict. */
 #pragma once
 
+#include <stdio.h>
+
 #include "expectation.h"
 #include "recording.h"
 #include "run.h"
@@ -18,6 +20,7 @@ struct side_hooks {
   const struct ab_mesh_ops *mesh;
   ab_status (*loaded)(void *ctx, const struct ab_side *side, const struct ab_kernels *kernels);
   bool (*hides)(const struct ab_identity *id); /* an observation that never arrives */
+  FILE *values;                                /* where what is kept (kept.h) goes */
 };
 
 /* Runs the route in float32; AB_OK, or what the run failed with. The recording is the caller's. */
