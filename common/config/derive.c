@@ -238,6 +238,14 @@ static ab_status check_microbatches(const struct ab_config *c) {
   return AB_OK;
 }
 
+static ab_status check_iterations(const struct ab_config *c) {
+  char expected[160];
+  int64_t iterations = ab_total_iterations(c); /* of factors below 2^31 each */
+  snprintf(expected, sizeof expected, "fewer: with %lld repeats the pipeline has %lld iterations, of at most 2147483647",
+           (long long)c->num_pipeline_repeats, (long long)iterations);
+  return iterations > LARGEST ? refuse(c, "num_pipeline_microbatches", expected) : AB_OK;
+}
+
 static ab_status check_gather_per_repeat(const struct ab_config *c) {
   if (!c->pipeline_fsdp_ag_per_repeat) return AB_OK;
   if (c->num_pipeline_repeats <= 1)
@@ -261,6 +269,7 @@ static ab_status derive_pipeline(struct ab_config *c) {
   AB_TRY(derive_microbatches(c));
   AB_TRY(check_layers(c));
   AB_TRY(check_microbatches(c));
+  AB_TRY(check_iterations(c));
   return check_gather_per_repeat(c);
 }
 
