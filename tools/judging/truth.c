@@ -58,7 +58,8 @@ static void measure(struct ab_judgement *j, int step) {
 static void tell(struct ab_judgement *j, enum ab_fact fact, const char *side, double times) {
   char shown[24], reason[AB_REASON];
   ab_distance_print(shown, times);
-  snprintf(reason, sizeof reason, "%.80s is %s x as far from float64 as the float32 oracle", side, shown);
+  snprintf(reason, sizeof reason, "%.80s is %s%s as far from float64 as the float32 oracle", side, shown,
+           isinf(times) ? "ly" : " x");
   ab_fact_set(j->facts, fact, times <= AB_DISTANCE_NEAR, reason);
 }
 
@@ -105,7 +106,7 @@ static bool along(double *slope, double *length, const struct ab_side_result *si
       squares += (double)g[e] * (double)g[e];
     }
   }
-  *slope = sum / sqrt(count);
+  *slope = isnan(sum) ? NAN : sum / sqrt(count); /* without the sign that invalid operations give */
   *length = sqrt(squares);
   return true;
 }

@@ -47,7 +47,8 @@ static ab_status make_terms(struct terms *t) {
   return AB_OK;
 }
 
-/* Relative L2 of a recorded gradient to the sum of the parts, each `usual` times but one. */
+/* Relative L2 of a recorded gradient to the sum of the parts, each `usual` times but one; infinite for what is no
+ * number. */
 static double apart(struct terms *t, const struct ab_tensor *got, double usual, int odd, double times) {
   const float *value = got->data;
   double rest = 0, whole = 0;
@@ -57,7 +58,8 @@ static double apart(struct terms *t, const struct ab_tensor *got, double usual, 
     rest += (value[i] - sum) * (value[i] - sum);
     whole += sum * sum;
   }
-  return whole > 0 ? sqrt(rest / whole) : rest > 0 ? INFINITY : 0;
+  if (rest == 0) return 0;
+  return whole > 0 && rest < INFINITY ? sqrt(rest / whole) : INFINITY;
 }
 
 /* Which sum it is instead. */
