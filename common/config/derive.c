@@ -241,7 +241,7 @@ static ab_status check_microbatches(const struct ab_config *c) {
 static ab_status check_iterations(const struct ab_config *c) {
   char expected[160];
   int64_t iterations = ab_total_iterations(c); /* of factors below 2^31 each */
-  snprintf(expected, sizeof expected, "fewer: with %lld repeats the pipeline has %lld iterations, of at most 2147483647",
+  snprintf(expected, sizeof expected, "fewer: with %lld repeats there are %lld iterations, of at most 2147483647",
            (long long)c->num_pipeline_repeats, (long long)iterations);
   return iterations > LARGEST ? refuse(c, "num_pipeline_microbatches", expected) : AB_OK;
 }

@@ -121,9 +121,11 @@ def defects_that_keep_or_recompute_otherwise_change_no_number():
 def a_bubble_that_meets_a_pole_is_named():
     note = 'note: a bubble of stage 1 meets a pole at zero: pre_norm of iteration 0, with epsilon 0, in both sides'
     pole = (REFERENCE + 'p04_llama2', 'normalization_layer_epsilon=0')
-    r = expect(DIFFERENT, *pole, 'ab_compute_bubbles=true', says=[note, 'values: linen nan', 'NaN or infinite'])
+    r = expect(DIFFERENT, *pole, 'ab_compute_bubbles=true', '--check-slope',
+               says=[note, 'values: linen nan', 'NaN or infinite', 'linen has slope nan', 'linen is off by inf, '])
     check(r.out.count('meets a pole') == 1 and '-nan' not in r.out, r.out)
-    check('linen is infinitely as far' in r.out and 'of linen is not their sum' in r.out, r.out)
+    expect(DIFFERENT, *pole, 'ab_compute_bubbles=true', '--b', 'sequential',
+           says=['cause: A wrong', 'linen is infinitely far from float64', 'distance to truth: linen infinite'])
     r = expect(DIFFERENT, *pole, says=['cause: both moved', 'linen against sequential: equal'])  # another epsilon
     check('pole' not in r.out and 'nan' not in r.out, r.out)
     r = expect(EQUAL, REFERENCE + 'p04_llama2', 'ab_compute_bubbles=true')

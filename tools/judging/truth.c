@@ -58,8 +58,10 @@ static void measure(struct ab_judgement *j, int step) {
 static void tell(struct ab_judgement *j, enum ab_fact fact, const char *side, double times) {
   char shown[24], reason[AB_REASON];
   ab_distance_print(shown, times);
-  snprintf(reason, sizeof reason, "%.80s is %s%s as far from float64 as the float32 oracle", side, shown,
-           isinf(times) ? "ly" : " x");
+  if (isfinite(times))
+    snprintf(reason, sizeof reason, "%.80s is %s x as far from float64 as the float32 oracle", side, shown);
+  else
+    snprintf(reason, sizeof reason, "%.80s is infinitely far from float64", side);
   ab_fact_set(j->facts, fact, times <= AB_DISTANCE_NEAR, reason);
 }
 
