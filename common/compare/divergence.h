@@ -42,6 +42,7 @@ struct ab_replayed {
   char side[96];                 /* whose cell it is */
   char operator[AB_WRITER_NAME]; /* the first that differs given agreed inputs; "" : every one reproduces */
   char fed[160];                 /* what the cell was fed instead: "the weights of layer 2"; "" : nothing else */
+  char explains[40];             /* the explanation that this is (explain.h): "other-repeat"; "" : none */
   char line[AB_REPLAY_LINES][AB_REPLAY_TEXT];
   size_t lines;                  /* what does not fit in is left out */
 };

@@ -152,6 +152,7 @@ static void put_replayed(struct ab_json_writer *w, const struct ab_replayed *r) 
   ab_json_put_string(w, "side", r->side);
   ab_json_put_string(w, "operator", r->operator);
   ab_json_put_string(w, "fed", r->fed);
+  ab_json_put_string(w, "explains", r->explains);
   ab_json_put_array(w, "lines", false);
   for (size_t i = 0; i < r->lines; i++) ab_json_put_string(w, NULL, r->line[i]);
   ab_json_put_end(w);

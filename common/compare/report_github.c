@@ -12,7 +12,8 @@ static const char *const command[] = {[ERROR] = "error", [WARNING] = "warning"};
 static const char *const plural[] = {[ERROR] = "errors", [WARNING] = "warnings"};
 
 /* `message` is one line. */
-static void annotate(struct ab_sheet *sheet, int kind, const char *file, const char *title, const char *message) {
+static void annotate(struct ab_sheet *sheet, int kind, const char *file, size_t line, const char *title,
+                     const char *message) {
   struct ab_page *page = &sheet->body;
   if (sheet->shown[kind] == SHOWN) {
     sheet->left_out[kind]++;
@@ -23,7 +24,7 @@ static void annotate(struct ab_sheet *sheet, int kind, const char *file, const c
   if (file) {
     ab_page_put(page, "file=");
     ab_page_escape(page, AB_ESCAPE_PROPERTY, file);
-    ab_page_put(page, ",line=1,");
+    ab_page_print(page, ",line=%zu,", line);
   }
   ab_page_put(page, "title=");
   ab_page_escape(page, AB_ESCAPE_PROPERTY, title);
@@ -39,30 +40,36 @@ static ab_status title_of(char **out, const struct ab_entry *e, const char *what
   return ab_page_take(out, &title);
 }
 
-/* One error for each comparison that is red, on the golden's file where it is against recorded numbers. */
-static ab_status comparison(struct ab_sheet *sheet, const struct ab_entry *e, size_t i) {
+/* What is said of a red comparison, on one line. */
+static ab_status told(char **out, const struct ab_entry *e, size_t i) {
   const struct ab_verdict *v = e->report->verdict[i];
   struct ab_page lines = {0}, message = {0};
-  char *title, *told, *one;
-  if (v->exit == AB_EXIT_EQUAL) return AB_OK;
-  AB_TRY(title_of(&title, e, ab_headline(v->exit)));
+  char *text;
+  size_t length;
   if (v->failing) ab_report_put_finding(&lines, "worst", v, &v->worst);
   if (v->failing) ab_report_put_first(&lines, v);
   else ab_report_put_compared(&lines, v);
-  ab_status status = ab_page_take(&told, &lines);
+  AB_TRY(ab_page_take(&text, &lines));
   ab_report_put_names(&message, AB_ESCAPE_TERMINAL, e->report, i);
-  const char *rest = told;
-  size_t length;
-  for (const char *line; status == AB_OK && (line = ab_next_line(&rest, &length));)
+  const char *rest = text;
+  for (const char *line; (line = ab_next_line(&rest, &length));)
     ab_page_print(&message, "; %.*s", (int)length, line);
-  if (status == AB_OK) ab_mem_free(told);
-  if (status == AB_OK) status = ab_page_take(&one, &message);
-  if (status == AB_OK) {
-    bool golden = strcmp(v->name_b, "golden") == 0;
-    annotate(sheet, ERROR, golden && e->golden ? e->golden : e->config, title, one);
-    ab_mem_free(one);
-  }
-  ab_page_free(&message);
+  ab_mem_free(text);
+  return ab_page_take(out, &message);
+}
+
+/* One error for each comparison that is red, on the golden's line of the worst where it is against a golden. */
+static ab_status comparison(struct ab_sheet *sheet, const struct ab_entry *e, size_t i) {
+  const struct ab_verdict *v = e->report->verdict[i];
+  bool golden = strcmp(v->name_b, "golden") == 0 && e->golden;
+  char *title, *message = NULL;
+  size_t line = 1;
+  if (v->exit == AB_EXIT_EQUAL) return AB_OK;
+  AB_TRY(title_of(&title, e, ab_headline(v->exit)));
+  ab_status status = told(&message, e, i);
+  if (status == AB_OK && golden && v->failing) status = ab_golden_line(&line, e->golden, &v->worst);
+  if (status == AB_OK) annotate(sheet, ERROR, golden ? e->golden : e->config, line, title, message);
+  ab_mem_free(message);
   ab_mem_free(title);
   return status;
 }
@@ -71,7 +78,7 @@ static ab_status say(struct ab_sheet *sheet, int kind, const struct ab_entry *e,
                      const char *message) {
   char *title;
   AB_TRY(title_of(&title, e, what));
-  annotate(sheet, kind, file, title, message);
+  annotate(sheet, kind, file, 1, title, message);
   ab_mem_free(title);
   return AB_OK;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "faults.h"
+#include "layer.h"
 #include "mem.h"
 #include "schedule.h"
 
@@ -17,6 +18,10 @@ ab_status __real_ab_leaf_table_fill(struct ab_leaf_table *table, const struct ab
 ab_status __wrap_ab_leaf_table_fill(struct ab_leaf_table *table, const struct ab_side *side, enum ab_leaf_kind kind);
 double __real_ab_learning_rate(const struct ab_config *config, int64_t step);
 double __wrap_ab_learning_rate(const struct ab_config *config, int64_t step);
+void __real_ab_layer_forward(const struct ab_layer *layer, const struct ab_layer_call *call);
+void __wrap_ab_layer_forward(const struct ab_layer *layer, const struct ab_layer_call *call);
+void __real_ab_layer_backward(const struct ab_layer *layer, const struct ab_layer_call *call);
+void __wrap_ab_layer_backward(const struct ab_layer *layer, const struct ab_layer_call *call);
 
 enum { LEAF_MOST = 1 << 16 };
 
@@ -162,6 +167,31 @@ ab_status __wrap_ab_leaf_table_fill(struct ab_leaf_table *table, const struct ab
     if (is("gradient_of_layer_0")) copy_layer_0(table, leaf);
   }
   return AB_OK;
+}
+
+/* Stages after the first see no segments. */
+static struct ab_layer_call in_stage(const struct ab_layer_call *call) {
+  static const int32_t none[LEAF_MOST];
+  struct ab_layer_call changed = *call;
+  if (is("segments_in_first_stage") && call->at.stage > 0) changed.segment_ids = none;
+  return changed;
+}
+
+static float weights_of_0[AB_MAX_PARAMS][LEAF_MOST];
+
+void __wrap_ab_layer_forward(const struct ab_layer *layer, const struct ab_layer_call *call) {
+  struct ab_layer_call changed = in_stage(call);
+  for (int p = 0; is("weights_of_0_backward") && call->id.layer == 0 && p < layer->block->param_count; p++)
+    memcpy(weights_of_0[p], call->param[p], ab_param_count(&layer->block->param[p], &layer->dims) * sizeof(float));
+  __real_ab_layer_forward(layer, &changed);
+}
+
+void __wrap_ab_layer_backward(const struct ab_layer *layer, const struct ab_layer_call *call) {
+  struct ab_layer_call changed = in_stage(call);
+  const void *param[AB_MAX_PARAMS];
+  for (int p = 0; p < AB_MAX_PARAMS; p++) param[p] = weights_of_0[p];
+  if (is("weights_of_0_backward") && call->id.layer == fault.place.layer) changed.param = param;
+  __real_ab_layer_backward(layer, &changed);
 }
 
 double __wrap_ab_learning_rate(const struct ab_config *config, int64_t step) {

@@ -2,7 +2,7 @@
 """What a wrong side is said to be: real engines with a fault in them, compared with a build without (--b-bin)."""
 import json
 
-from e2e import BUILD, DIFFERENT, EQUAL, REFERENCE, SMALL, case, check, expect, folder, main
+from e2e import BUILD, DIFFERENT, EQUAL, REFERENCE, SMALL, TOOL, build, case, check, expect, folder, main
 
 FAULTY = BUILD / 'tests/dispatch/ab_compare_faulty'
 
@@ -56,6 +56,27 @@ def positions_and_segments():
     says('positions_of_first -1 -1 -', bundle('t16'), 'positions-of-microbatch', 'of microbatch 0')
     says('segments_of_first -1 -1 -', bundle('t16'), 'segments-of-microbatch', 'of microbatch 0')
     says('no_segments -1 -1 -', bundle('t16'), 'no-segments', 'segments are not seen')
+
+
+@case
+def what_one_cell_was_fed():
+    """No pass over the whole batch reproduces it: the replay of its cell does."""
+    says('segments_in_first_stage -1 -1 -', bundle('t16'), 'no-segments',
+         'every operator of its cell reproduces it when it is given one segment everywhere')
+    kept = ('set_remat_policy_on_pipeline_iterations=false',)
+    says('weights_of_0_backward 2 -1 -', SMALL, 'other-repeat',
+         'given the weights of layer 0 (repeat 0, expected 1), and backward alone', overrides=kept)
+    says('weights_of_0_backward 1 -1 -', SMALL, 'other-layer', 'and backward alone', overrides=kept)
+
+
+@case
+def a_term_of_the_loss_that_is_missing():
+    plain = build(f'exec "{TOOL}" "$@" z_loss_multiplier=0')
+    report = folder('report') / 'report.json'
+    expect(DIFFERENT, SMALL, 'z_loss_multiplier=0.01', '--b-bin', plain, '--json', report)
+    found = json.loads(report.read_text())['explanations']
+    check('missing-term' in {e['id'] for e in found}, str(found))
+    check(any('without the z-loss: its term, z_loss_multiplier 0.01, is missing' in e['text'] for e in found), str(found))
 
 
 @case

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Where a side leaves its oracle, the cell replayed there, and the artifact that repeats the judgement elsewhere."""
 import json
+import pathlib
 import shutil
 import struct
 
@@ -262,6 +263,16 @@ def replay_takes_no_case_and_no_side():
                   ['--steps', '2'], ['--save-artifact', 'x']):
         refuse('--replay', kept, *extra, says=['--replay was given with'])
     check(run('--suite', 'x.yml', '--replay', kept).code == USAGE, '--suite takes no --replay')
+
+
+@case
+def a_replay_takes_no_other_form_of_report():
+    kept = folder() / 'kept'
+    run(SMALL, '--b-bin', FAULTY, '--save-artifact', kept, environment={'AB_FAULT': 'attention_backward -1 -1 -'})
+    for form in (['--junit', folder() / 'r.xml'], ['--json', '-'], ['--markdown', folder() / 'r.md'], ['--github']):
+        refuse('--replay', kept, *form, says=['--replay was given with another form of report'])
+        check(not any(pathlib.Path(str(word)).exists() for word in form[1:]), f'{form} was written')
+    expect(DIFFERENT, '--replay', kept)
 
 
 main()

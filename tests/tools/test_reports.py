@@ -11,7 +11,7 @@ import tempfile
 import xml.etree.ElementTree as ET
 
 import e2e
-from e2e import DIFFERENT, EQUAL, REFERENCE, ROOT, SMALL, USAGE, WORK, Run, case, check
+from e2e import DIFFERENT, EQUAL, REFERENCE, ROOT, SMALL, TOOL, USAGE, WORK, Run, build, case, check
 from json_schema import Schemas
 
 SCHEMAS = Schemas(ROOT / 'docs')
@@ -143,6 +143,22 @@ def one_report_on_standard_output_alone():
         check('::warning ' in r.err and '\n::' not in r.out, r.err)
     r = expect(USAGE, SMALL, '--json', '-', '--junit', '-')
     check('expected at most one report on standard output' in r.err, r.err)
+
+
+@case
+def an_annotation_points_at_the_line_of_the_golden():
+    d = folder() / 'circ_storage'
+    shutil.copytree(ROOT / 'golden/circ_storage', d)
+    wrong = build(f'exec "{TOOL}" "$@" rope_max_timescale=500000')
+    r = expect(DIFFERENT, d, '--a-bin', wrong, '--github', '--json', d / 'r.json')
+    lines = [int(n) for n in re.findall(r'::error file=[^,]*golden.json,line=(\d+),', r.out)]
+    check(len(lines) == 1 and lines[0] > 1, r.out)
+    report = json.loads((d / 'r.json').read_text())
+    worst = next(c['worst'] for c in report['comparisons'] if c['b'] == 'golden' and c['exit_code'] == DIFFERENT)
+    text = (d / 'golden.json').read_text().splitlines()[:lines[0]]
+    check(f'"{worst["tensor"]}"' in text[-1], f'{text[-1]} of {worst}')
+    step = [line for line in text if line.startswith('      "step": ')][-1]
+    check(step == f'      "step": {worst["step"]},', f'{step} of {worst}')
 
 
 @case

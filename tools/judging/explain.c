@@ -177,3 +177,27 @@ ab_status ab_judge_explain(struct ab_judgement *j) {
   }
   return AB_OK;
 }
+
+/* Its lines "none" are dropped; false when something was found. */
+static bool unexplained(struct ab_explained_list *list, const char *side) {
+  size_t kept = 0, found = 0;
+  for (size_t i = 0; i < list->lines; i++)
+    found += strcmp(list->line[i].side, side) == 0 && strcmp(list->line[i].id, "none") != 0;
+  if (found) return false;
+  for (size_t i = 0; i < list->lines; i++)
+    if (strcmp(list->line[i].side, side) != 0) list->line[kept++] = list->line[i];
+  list->lines = kept;
+  return true;
+}
+
+void ab_judge_explain_cell(struct ab_judgement *j) {
+  const struct ab_replayed *r = j->replay ? &j->replay->replayed : NULL;
+  struct ab_explained_list *list = &j->explained;
+  if (!r || !r->known || !r->explains[0] || !unexplained(list, r->side) || list->lines == AB_EXPLAIN_LINES) return;
+  struct ab_explained_line *line = &list->line[list->lines++];
+  *line = (struct ab_explained_line){.of = j->replay->divergence.bit.id};
+  snprintf(line->id, sizeof line->id, "%.39s", r->explains);
+  snprintf(line->side, sizeof line->side, "%.63s", r->side);
+  snprintf(line->text, sizeof line->text, "every operator of its cell reproduces it when it is given %.150s",
+           r->fed);
+}

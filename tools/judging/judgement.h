@@ -116,6 +116,8 @@ ab_status ab_judge_explain(struct ab_judgement *j);
 ab_status ab_judgement_run_window(struct ab_judgement *j, const struct ab_kept_window *window);
 /* replay.c: where a side leaves its oracle, and which operator there. */
 ab_status ab_judge_replay(struct ab_judgement *j);
+/* explain.c: what the replayed cell was fed is an explanation, where none says so yet. */
+void ab_judge_explain_cell(struct ab_judgement *j);
 /* bite.c: runs the controls that a comparison which came out equal can serve. */
 ab_status ab_judge_controls(struct ab_judgement *j, const struct ab_comparison *c);
 /* unobserved.c, --teeth full: changes one input after the other and lists those that nothing depends on. */

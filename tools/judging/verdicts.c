@@ -277,6 +277,7 @@ ab_status ab_judge_all(struct ab_judgement *j) {
   AB_TRY(ab_judge_terms(j));
   AB_TRY(ab_judge_explain(j));
   AB_TRY(ab_judge_replay(j));
+  ab_judge_explain_cell(j);
   AB_TRY(note_mode(j));
   AB_TRY(judge_reference(j));
   AB_TRY(judge_golden(j));

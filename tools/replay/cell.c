@@ -18,7 +18,8 @@ struct side_view {
 
 /* A candidate for what a side was fed. */
 struct feed {
-  int weights, positions, segments;
+  int weights, backward_weights, positions, segments;
+  const char *explains;
   char what[160];
 };
 
@@ -26,7 +27,7 @@ static const enum ab_phase phases[AB_CELL_PHASES] = {AB_FORWARD, AB_RECOMPUTE, A
 
 struct ab_cell_order ab_cell_own(const struct ab_cell_judging *j, int side, int part) {
   return (struct ab_cell_order){.artifact = j->a, .block = j->block, .kernels = j->f32, .side = side, .part = part,
-                                .weights = j->base, .positions = part, .segments = part};
+                                .weights = j->base, .backward_weights = j->base, .positions = part, .segments = part};
 }
 
 void ab_cell_place(char text[160], const struct ab_artifact *a) {
@@ -87,38 +88,51 @@ static int stage_of(const struct ab_config *c, int layer) {
 
 static void say_weights(struct feed *f, const struct ab_artifact *a, int layer) {
   const struct ab_config *c = a->config;
+  const char *when = f->weights == layer ? "" : ", and backward alone";
   int own = a->at.layer, most = (int)c->pipeline_parallel_layers;
-  snprintf(f->what, sizeof f->what, "the weights of layer %d", layer);
+  snprintf(f->what, sizeof f->what, "the weights of layer %d%s", layer, when);
+  f->explains = "other-layer";
   if (!c->pipelined || layer >= most || own >= most) return;
   bool repeat = repeat_of(c, layer) != repeat_of(c, own);
-  snprintf(f->what, sizeof f->what, "the weights of layer %d (%s %d, expected %d)", layer, repeat ? "repeat" : "stage",
-           repeat ? repeat_of(c, layer) : stage_of(c, layer), repeat ? repeat_of(c, own) : stage_of(c, own));
+  if (repeat && stage_of(c, layer) == stage_of(c, own)) f->explains = "other-repeat";
+  snprintf(f->what, sizeof f->what, "the weights of layer %d (%s %d, expected %d)%s", layer,
+           repeat ? "repeat" : "stage", repeat ? repeat_of(c, layer) : stage_of(c, layer),
+           repeat ? repeat_of(c, own) : stage_of(c, own), when);
 }
 
+static void set_weights(struct feed *f, const struct ab_artifact *a, int base, int layer, bool forward) {
+  if (layer == a->at.layer || layer == base) return;
+  f->backward_weights = layer;
+  if (forward) f->weights = layer;
+  say_weights(f, a, layer);
+}
+
+/* Candidate i of 2 layers + 2 parts + 1; what[0] is 0 for what the cell has anyway. */
 static struct feed feed_at(const struct ab_artifact *a, int part, int base, int i) {
-  struct feed f = {.weights = base, .positions = part, .segments = part};
-  int layers = has_others(a) ? (int)a->config->num_decoder_layers : 0, parts = a->parts;
-  if (i < layers) {
-    f.weights = i;
-    say_weights(&f, a, i);
-  } else if (i < layers + parts) {
-    f.positions = i - layers;
-    snprintf(f.what, sizeof f.what, "the positions of microbatch %d", f.positions);
-  } else if (i < layers + 2 * parts) {
-    f.segments = i - layers - parts;
+  struct feed f = {.weights = base, .backward_weights = base, .positions = part, .segments = part};
+  int layers = has_others(a) ? (int)a->config->num_decoder_layers : 0, parts = a->parts, rest = i - 2 * layers;
+  if (i < 2 * layers) {
+    set_weights(&f, a, base, i % layers, i < layers);
+  } else if (rest < parts && rest != part) {
+    f.positions = rest;
+    f.explains = "positions-of-microbatch";
+    snprintf(f.what, sizeof f.what, "the positions of microbatch %d", rest);
+  } else if (rest >= parts && rest < 2 * parts && rest - parts != part) {
+    f.segments = rest - parts;
+    f.explains = "segments-of-microbatch";
     snprintf(f.what, sizeof f.what, "the segments of microbatch %d", f.segments);
-  } else {
+  } else if (rest == 2 * parts) {
     f.segments = -1;
+    f.explains = "no-segments";
     snprintf(f.what, sizeof f.what, "one segment everywhere");
   }
-  bool own = i < layers ? i == a->at.layer || i == base : f.positions == part && f.segments == part;
-  if (own) f.what[0] = '\0';
   return f;
 }
 
 static ab_status run_fed(struct side_view *v, const struct ab_cell_judging *j, int side, const struct feed *f) {
   struct ab_cell_order order = ab_cell_own(j, side, ab_artifact_part(j->a));
   order.weights = f->weights;
+  order.backward_weights = f->backward_weights;
   order.positions = f->positions;
   order.segments = f->segments;
   return ab_cell_run(&v->result, &order);
@@ -129,7 +143,7 @@ static ab_status find_feed(struct feed *found, const struct ab_cell_judging *j, 
                            const struct ab_cell_result *reference) {
   int part = ab_artifact_part(j->a), layers = has_others(j->a) ? (int)j->a->config->num_decoder_layers : 0;
   found->what[0] = '\0';
-  for (int i = 0; i < layers + 2 * j->a->parts + 1; i++) {
+  for (int i = 0; i < 2 * layers + 2 * j->a->parts + 1; i++) {
     struct feed f = feed_at(j->a, part, j->base, i);
     struct side_view v;
     if (!f.what[0]) continue;
@@ -179,6 +193,7 @@ static ab_status say_guilty(struct ab_cell_judging *j, const struct side_view *v
   AB_TRY(find_feed(&fed, j, side, reference));
   if (fed.what[0]) {
     snprintf(j->out->fed, sizeof j->out->fed, "%s", fed.what);
+    snprintf(j->out->explains, sizeof j->out->explains, "%s", fed.explains);
     ab_replayed_say(j->out, "replay: cell (%s): every operator reproduces %s when it is given %s: that is what it was "
                     "fed", place, j->a->name[side], fed.what);
     return AB_OK;
@@ -226,7 +241,7 @@ static ab_status find_base(struct ab_cell_judging *j, struct ab_cell_result *ref
   for (int i = 0; i < layers && !all_equal(reference); i++) {
     struct ab_cell_result other;
     if (i == j->a->at.layer) continue;
-    order.weights = i;
+    order.weights = order.backward_weights = i;
     AB_TRY(ab_cell_run(&other, &order));
     if (!all_equal(&other)) continue;
     *reference = other;

@@ -74,6 +74,7 @@ static ab_status read_replayed(struct ab_replayed *out, const struct ab_json *js
   AB_TRY(read_text(out->side, sizeof out->side, json, "side"));
   AB_TRY(read_text(out->operator, sizeof out->operator, json, "operator"));
   AB_TRY(read_text(out->fed, sizeof out->fed, json, "fed"));
+  AB_TRY(read_text(out->explains, sizeof out->explains, json, "explains"));
   AB_TRY(ab_json_get_array(&lines, json, "lines"));
   for (const struct ab_json *line = ab_json_first(lines); line; line = ab_json_next(line)) {
     AB_TRY(ab_json_string(&text, line));

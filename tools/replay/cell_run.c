@@ -15,7 +15,7 @@ struct cell {
   struct ab_layer layer;
   struct ab_layer_call call;
   void *x, *dy, *y, *dx, *saved, *work;
-  void *param[AB_MAX_PARAMS], *dparam[AB_MAX_PARAMS];
+  void *param[2][AB_MAX_PARAMS], *dparam[AB_MAX_PARAMS]; /* of forward, of backward */
   int32_t *one_segment;
   ab_status failed; /* of the rewriting, which cannot say so itself */
 };
@@ -113,22 +113,30 @@ static ab_status take(void **out, struct cell *c, enum ab_phase phase, int slot,
   return ab_cell_elements(out, o->kernels, t);
 }
 
-static ab_status take_params(struct cell *c) {
+static ab_status take_params_of(void **param, const struct cell *c, int layer) {
   const struct ab_cell_order *o = c->order;
   for (int p = 0; p < o->block->param_count; p++) {
     char path[AB_NAME_MAX + 64], other[32];
     const struct ab_param *row = &o->block->param[p];
-    snprintf(other, sizeof other, "other/%d", o->weights);
-    snprintf(path, sizeof path, "%s/%s", o->weights < 0 ? "params" : other, row->name);
+    snprintf(other, sizeof other, "other/%d", layer);
+    snprintf(path, sizeof path, "%s/%s", layer < 0 ? "params" : other, row->name);
     const struct ab_tensor *t = ab_tree_find(o->artifact->inputs, path);
     size_t count = ab_param_count(row, &c->layer.dims);
     if (!t) return missing(path);
     if (t->dtype != AB_F32 || t->count != count)
       return AB_FAIL(AB_EFORMAT, "'%s' has %zu elements; expected %zu of F32", path, t->count, count);
-    AB_TRY(ab_cell_elements(&c->param[p], o->kernels, t));
-    AB_TRY(ab_mem_new(&c->dparam[p], count, o->kernels->element));
-    c->call.param = (const void *const *)c->param;
+    AB_TRY(ab_cell_elements(&param[p], o->kernels, t));
   }
+  return AB_OK;
+}
+
+static ab_status take_params(struct cell *c) {
+  const struct ab_cell_order *o = c->order;
+  AB_TRY(take_params_of(c->param[0], c, o->weights));
+  AB_TRY(take_params_of(c->param[1], c, o->backward_weights));
+  for (int p = 0; p < o->block->param_count; p++)
+    AB_TRY(ab_mem_new(&c->dparam[p], ab_param_count(&o->block->param[p], &c->layer.dims), o->kernels->element));
+  c->call.param = (const void *const *)c->param[0];
   c->call.dparam = o->dparam ? o->dparam : c->dparam;
   return AB_OK;
 }
@@ -197,7 +205,8 @@ static void release(struct cell *c) {
   void *const block[] = {c->x, c->dy, c->y, c->dx, c->saved, c->work, c->one_segment};
   for (size_t i = 0; i < sizeof block / sizeof *block; i++) ab_mem_free(block[i]);
   for (int p = 0; p < AB_MAX_PARAMS; p++) {
-    ab_mem_free(c->param[p]);
+    ab_mem_free(c->param[0][p]);
+    ab_mem_free(c->param[1][p]);
     ab_mem_free(c->dparam[p]);
   }
 }
@@ -208,6 +217,7 @@ ab_status ab_cell_run(struct ab_cell_result *out, const struct ab_cell_order *or
   ab_status status = prepare(&c);
   if (status == AB_OK) {
     ab_layer_forward(&c.layer, &c.call);
+    c.call.param = (const void *const *)c.param[1];
     ab_layer_backward(&c.layer, &c.call);
     status = c.failed;
   }

@@ -22,6 +22,7 @@ struct ab_cell_order {
   const struct ab_kernels *kernels;
   int side, part;         /* whose recorded values are put in */
   int weights;            /* layer whose weights it runs with; -1: its own */
+  int backward_weights;   /* and backward */
   int positions, segments; /* parts; -1 of segments: one segment everywhere */
   void *const *dparam;    /* accumulators; NULL: own ones */
 };

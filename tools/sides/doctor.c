@@ -10,12 +10,14 @@ struct ab_doctor {
   unsigned char *saved; /* every leaf as it was, in the table's order */
   size_t *offset;       /* [leaves], bytes */
   int32_t *changed;     /* array of the pass, [rows, length] */
+  double z_loss;        /* the config's multiplier */
 };
 
 ab_status ab_doctor_new(struct ab_doctor **out, const struct ab_what_if_plan *plan, const struct ab_case *c) {
   AB_TRY(ab_mem_new(out, 1, sizeof **out));
   (*out)->plan = plan;
   (*out)->opened = c;
+  (*out)->z_loss = c->config->z_loss_multiplier;
   return AB_OK;
 }
 
@@ -203,6 +205,7 @@ ab_status ab_doctor_inputs(struct ab_doctor *d, struct ab_pass_inputs *inputs, i
   bool train = given->count == 0;
   const struct ab_config *c = d->opened->config;
   size_t count = train ? (size_t)(b->rows * b->length) : given->count / (size_t)c->emb_dim;
+  d->opened->config->z_loss_multiplier = p->kind == AB_IF_NO_Z_LOSS ? 0 : d->z_loss;
   switch (p->kind) {
     case AB_IF_PART:
     case AB_IF_WITHOUT:

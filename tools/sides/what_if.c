@@ -88,6 +88,13 @@ static void add_labels(struct ab_what_if_plan *plan, int microbatches) {
   add(plan, "shifted-labels", AB_IF_LABELS_INPUTS, 0, 0, "labels are not shifted: they are the inputs");
 }
 
+/* Terms of the loss that can be left out. */
+static void add_terms(struct ab_what_if_plan *plan, const struct ab_config *c) {
+  if (c->z_loss_multiplier > 0)
+    add(plan, "missing-term", AB_IF_NO_Z_LOSS, 0, 0, "is the truth without the z-loss: its term, z_loss_multiplier %g, "
+        "is missing", c->z_loss_multiplier);
+}
+
 /* Apart from being the parts of every gradient, they are what a loss does that sees one microbatch. */
 static void add_parts(struct ab_what_if_plan *plan, const struct ab_config *c, bool train) {
   int64_t parts = c->pipelined ? c->num_pipeline_microbatches : 1;
@@ -119,6 +126,7 @@ ab_status ab_what_if_plan(struct ab_what_if_plan *out, const struct ab_case *c, 
     return AB_OK;
   }
   if (!forward) add_parts(out, c->config, train);
+  if (!forward && train) add_terms(out, c->config);
   if (forward && out->layer >= 0) add_weights(out, c->config);
   if (forward && out->layer >= 0) add_transposed(out, c->config);
   if (forward && c->config->pipelined) add_inputs(out);

@@ -21,6 +21,7 @@ enum ab_change_kind {
   AB_IF_LABELS_SHIFTED, /* labels one place on, the last ones 0 (x 0), repeated (x 1) or of the next row (x 2) */
   AB_IF_LABELS_TURNED,  /* every microbatch has the labels of the x-th after it */
   AB_IF_LABELS_INPUTS,  /* labels are the inputs: not shifted at all */
+  AB_IF_NO_Z_LOSS,      /* the loss is the cross entropy alone */
   AB_IF_NUDGED          /* array x (ab_nudged) has other values in a few places of every row; x -1: nothing changes */
 };
 
