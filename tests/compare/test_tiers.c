@@ -193,6 +193,9 @@ START_TEST(identities_print_pattern_and_escape) {
   ck_assert_str_eq(text, "step 2 accumulation 1 microbatch 3 layers/7/experts/12/w1 backward");
   ab_identity_pattern(text, &id);
   ck_assert_str_eq(text, "layers/*/experts/*/w1 backward");
+  strcpy(id.tensor, "12/w1/3x/x4/56");
+  ab_identity_pattern(text, &id);
+  ck_assert_str_eq(text, "layers/*/*/w1/3x/x4/* backward");
   id = (struct ab_identity){-1, 0, -1, -1, AB_UPDATE, "a\x1b[31m/2x"};
   ab_identity_print(text, &id);
   ck_assert_str_eq(text, "a\\x1b[31m/2x update");

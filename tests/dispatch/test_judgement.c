@@ -205,6 +205,18 @@ START_TEST(a_golden_of_something_else_is_never_green) {
 }
 END_TEST
 
+START_TEST(a_case_without_a_golden_asks_for_none) {
+  const char *root = getenv("AB_SOURCE_ROOT");
+  char target[512];
+  struct ab_judgement j;
+  snprintf(target, sizeof target, "%s/tests/fixtures/faults/circ.yml", root ? root : ".");
+  ck_ok(ab_judgement_open(&j, &(struct ab_request){.target = target}));
+  ck_assert_msg(j.extra == AB_EXIT_EQUAL, "%s", j.extra_sentence);
+  ck_assert(!j.golden && !j.stale && !j.fingerprints);
+  ab_judgement_close(&j);
+}
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("judgement");
   TCase *tests = tcase_create("judgement");
@@ -214,6 +226,7 @@ int main(void) {
   tcase_add_test(tests, other_bits_in_recomputation_are_a_difference);
   tcase_add_test(tests, a_count_explains_nothing_where_a_value_differs);
   tcase_add_loop_test(tests, a_golden_of_something_else_is_never_green, 0, OPENED);
+  tcase_add_test(tests, a_case_without_a_golden_asks_for_none);
   suite_add_tcase(suite, tests);
   return ab_run_suite(suite);
 }
