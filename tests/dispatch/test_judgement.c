@@ -198,6 +198,7 @@ START_TEST(a_golden_of_something_else_is_never_green) {
   ck_assert_msg(j.extra == opened[_i].extra, "row %d: %d, %s", _i, (int)j.extra, j.extra_sentence);
   ck_assert_msg(j.stale == opened[_i].stale, "row %d", _i);
   ck_assert_msg(j.fingerprints == opened[_i].usable, "row %d", _i);
+  ck_assert_msg((j.golden_recording != NULL) == opened[_i].usable, "row %d", _i);
   if (opened[_i].usable) ck_assert_str_eq(j.request.numerics, "portable");
   if (opened[_i].usable) ck_assert_int_eq(j.opened.numerics, AB_NUMERICS_PORTABLE);
   ab_judgement_close(&j);
