@@ -160,16 +160,25 @@ START_TEST(other_bits_in_recomputation_are_a_difference) {
 }
 END_TEST
 
-/* Where a value differs, that is what is explained. */
+/* Where a value differs, or a tensor is missing that is not recomputed, that is what is explained. */
 START_TEST(a_count_explains_nothing_where_a_value_differs) {
-  struct rig rig;
-  rig_new(&rig, once);
-  add(&rig, 0, AB_COUNT_EXECUTE);
-  rig.j.verdict[0].failing = 1;
-  ab_judge_counts(&rig.j);
-  ck_assert_int_eq(rig.j.extra, AB_EXIT_INCOMPARABLE);
-  ck_assert_uint_eq(rig.j.explained.lines, 0);
-  rig_free(&rig);
+  struct ab_group groups[2] = {{.example = {.phase = AB_RECOMPUTE}}, {.example = {.phase = AB_FORWARD}}};
+  static const struct {
+    size_t failing, groups, left_out, lines;
+  } cases[] = {{0, 0, 0, 1}, {1, 0, 0, 0}, {0, 1, 0, 1}, {0, 2, 0, 0}, {0, 1, 1, 0}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    struct rig rig;
+    rig_new(&rig, once);
+    add(&rig, 0, AB_COUNT_EXECUTE);
+    rig.j.verdict[0].failing = cases[i].failing;
+    rig.j.verdict[0].group = groups;
+    rig.j.verdict[0].groups = cases[i].groups;
+    rig.j.verdict[0].groups_left_out = cases[i].left_out;
+    ab_judge_counts(&rig.j);
+    ck_assert_int_eq(rig.j.extra, AB_EXIT_INCOMPARABLE);
+    ck_assert_msg(rig.j.explained.lines == cases[i].lines, "case %zu: %zu lines", i, rig.j.explained.lines);
+    rig_free(&rig);
+  }
 }
 END_TEST
 
