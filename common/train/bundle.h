@@ -64,7 +64,8 @@ struct ab_results_step {
 struct ab_results {
   struct ab_tree *grads, *params_final, *params_step1;
   struct ab_tree *outputs;                               /* `outputs` and `d_inputs` [B, L, E] */
-  struct ab_tree *grads_sequential, *outputs_sequential; /* where the real engines are wrong: what was meant */
+  struct ab_tree *grads_sequential, *outputs_sequential; /* where the real engines are wrong: what was meant; both of
+                                                          * them or none where there are outputs */
   double loss_sequential;                                /* kind engine, with grads_sequential */
   struct ab_results_step *step;                          /* kind train */
   size_t steps;

@@ -119,6 +119,15 @@ static ab_status read_outputs(struct ab_results *e, struct ab_tree **out, const 
   return AB_OK;
 }
 
+/* Gradients of what was meant beside outputs of what was not would judge a run by two models. */
+static ab_status check_meant(const struct ab_results *e, const struct ab_bundle *b) {
+  const char *const name[] = {"grads_sequential", "outputs_sequential"};
+  bool lacks_outputs = e->grads_sequential && !e->outputs_sequential;
+  if (!e->outputs || !e->grads_sequential == !e->outputs_sequential) return AB_OK;
+  return AB_FAIL(AB_ENOTFOUND, "%s/%s.safetensors is missing, expected beside %s.safetensors", b->folder,
+                 name[lacks_outputs], name[!lacks_outputs]);
+}
+
 static ab_status read_all(struct ab_results *e, const struct ab_bundle *b) {
   AB_TRY(read_leaves(&e->grads_sequential, b, "grads_sequential.safetensors"));
   AB_TRY(read_json(e, b));
@@ -127,7 +136,7 @@ static ab_status read_all(struct ab_results *e, const struct ab_bundle *b) {
   AB_TRY(read_leaves(&e->params_step1, b, "params_step1.safetensors"));
   AB_TRY(read_outputs(e, &e->outputs, b, "outputs.safetensors"));
   AB_TRY(read_outputs(e, &e->outputs_sequential, b, "outputs_sequential.safetensors"));
-  return AB_OK;
+  return check_meant(e, b);
 }
 
 ab_status ab_bundle_expect(struct ab_results *out, const struct ab_bundle *bundle) {

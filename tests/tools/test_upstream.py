@@ -80,6 +80,15 @@ def a_sequential_loss_that_is_missing_is_a_malformed_result():
 
 
 @case
+def half_of_what_was_meant_judges_nothing():
+    for gone, kept in (('grads', 'outputs'), ('outputs', 'grads')):
+        target = copy_case('p08_simple')
+        (target / f'{gone}_sequential.safetensors').unlink()
+        expect(GOLDEN, target,
+               says=[f'{gone}_sequential.safetensors is missing, expected beside {kept}_sequential.safetensors'])
+
+
+@case
 def a_linen_stage_of_scanned_layers_fails_as_released():
     scanned = 'tests/fixtures/reference/p09_simple'
     expect(USAGE, scanned, 'upstream_faithful=B31', says=['upstream_faithful=B31 the scanned layers of a Linen stage'])
