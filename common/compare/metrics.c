@@ -113,8 +113,7 @@ static double value_at(const struct ab_view *view, size_t i) {
 static struct ab_value_pair flat_pair(const struct ab_difference_walk *w, const struct ab_view *a,
                                       const struct ab_view *b, size_t i) {
   double x = value_at(a, i), y = value_at(b, i);
-  bool f32 = a->dtype == AB_F32;
-  return (struct ab_value_pair){w->at + i, x, y, ab_bits_of(x, f32), ab_bits_of(y, f32)};
+  return (struct ab_value_pair){w->at + i, x, y, ab_bits_of(x, a->dtype == AB_F32), ab_bits_of(y, b->dtype == AB_F32)};
 }
 
 /* The first element that differs, and the first of the largest difference, if the chunk holds either. */
@@ -133,16 +132,32 @@ static void place_extremes(struct ab_difference_walk *w, const struct ab_chunk *
   d->worst = flat_pair(w, a, b, i);
 }
 
+/* The elements as doubles: where they lie, or widened into `room`. */
+static const void *widened(double room[AB_CHUNK], const struct ab_view *view) {
+  if (view->dtype == AB_F64) return view->data;
+  for (size_t i = 0, count = ab_view_count(view); i < count; i++) room[i] = value_at(view, i);
+  return room;
+}
+
+static bool add_chunk(struct ab_chunk *chunk, struct ab_difference_walk *w, const struct ab_view *a,
+                      const struct ab_view *b) {
+  double room[AB_CHUNK];
+  size_t count = ab_view_count(b);
+  if (a->dtype == b->dtype) return ab_chunk_add(chunk, w, a->dtype, a->data, b->data, count);
+  const void *wide_a = widened(room, a), *wide_b = widened(room, b);
+  return ab_chunk_add(chunk, w, AB_F64, wide_a, wide_b, count);
+}
+
 /* Whole lanes; false if they hold what is not finite. */
 static bool add_usual(struct ab_difference_walk *w, const struct ab_view *a, const struct ab_view *b) {
   struct ab_chunk chunk;
   size_t count = ab_view_count(b);
-  if (!ab_chunk_add(&chunk, w, a->data, b->data, count)) return false;
+  if (!add_chunk(&chunk, w, a, b)) return false;
   if (chunk.differing) place_extremes(w, &chunk, a, b);
   w->max_b = chunk.max_b > w->max_b ? chunk.max_b : w->max_b;
   w->d.differing += chunk.differing;
   w->d.sign_only += chunk.sign_only;
-  w->d.max_ulp = chunk.max_ulp > w->d.max_ulp ? chunk.max_ulp : w->d.max_ulp;
+  if (w->d.has_ulp && chunk.max_ulp > w->d.max_ulp) w->d.max_ulp = chunk.max_ulp;
   w->at += count;
   return true;
 }
@@ -162,7 +177,7 @@ static struct ab_view piece_of(const struct ab_view *view, unsigned char *at, si
 
 void ab_difference_add(struct ab_difference_walk *w, const struct ab_view *a, const struct ab_view *b) {
   unsigned char *at_a = flat(a), *at_b = flat(b);
-  if (!at_a || !at_b || !w->d.has_ulp) {
+  if (!at_a || !at_b || w->d.integers) {
     add_slowly(w, a, b);
     return;
   }

@@ -41,8 +41,9 @@ struct look {
 #define WORD_INFINITE (INT64_C(0x7ff) << 52)
 #include "metrics_lanes.h"
 
-bool ab_chunk_add(struct ab_chunk *out, struct ab_difference_walk *walk, const void *a, const void *b, size_t count) {
-  bool narrow = walk->d.dtype_b == AB_F32;
+bool ab_chunk_add(struct ab_chunk *out, struct ab_difference_walk *walk, enum ab_dtype dtype, const void *a,
+                  const void *b, size_t count) {
+  bool narrow = dtype == AB_F32;
   struct look seen = {0};
   *out = (struct ab_chunk){0};
   if (!(narrow ? look_f32 : look_f64)(&seen, a, b, count)) return false;

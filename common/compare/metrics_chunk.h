@@ -11,5 +11,7 @@ struct ab_chunk {
 };
 enum { AB_CHUNK = 1024 };
 
-/* Adds the squares to the walk's lanes. False, and nothing added, unless every element is finite. */
-bool ab_chunk_add(struct ab_chunk *out, struct ab_difference_walk *walk, const void *a, const void *b, size_t count);
+/* Adds the squares to the walk's lanes; both sides are of `dtype`. False, and nothing added, unless every element is
+ * finite. */
+bool ab_chunk_add(struct ab_chunk *out, struct ab_difference_walk *walk, enum ab_dtype dtype, const void *a,
+                  const void *b, size_t count);

@@ -196,6 +196,47 @@ START_TEST(float32_meets_float64) {
 }
 END_TEST
 
+static void check_same_pair(const struct ab_value_pair *a, const struct ab_value_pair *b) {
+  ck_assert_uint_eq(a->index, b->index);
+  ck_assert(a->bits_a == b->bits_a && a->bits_b == b->bits_b);
+}
+
+static void check_same(const struct ab_difference *a, const struct ab_difference *b) {
+  ck_assert_uint_eq(a->differing, b->differing);
+  ck_assert_uint_eq(a->sign_only, b->sign_only);
+  ck_assert(a->nonfinite_a == b->nonfinite_a && a->nonfinite_b == b->nonfinite_b);
+  ck_assert(a->max_abs == b->max_abs && a->max_abs_over_max == b->max_abs_over_max);
+  ck_assert(a->l2 == b->l2 && a->l2_b == b->l2_b && a->rel_l2 == b->rel_l2);
+  ck_assert(a->max_ulp == 0 && b->max_ulp == 0);
+  check_same_pair(&a->first, &b->first);
+  check_same_pair(&a->worst, &b->worst);
+}
+
+/* Whole chunks are measured in vectors, strided views one by one: the same, whichever side is the float. */
+START_TEST(float32_meets_float64_in_any_layout) {
+  static const double odd[] = {0, NAN, -0.0, 1e300, 0x1p-1074};
+  static float narrow[2 * N];
+  static double wide[N];
+  for (size_t o = 0; o < sizeof odd / sizeof *odd; o++) {
+    for (int i = 0; i < N; i++) narrow[2 * i] = i % 7 ? 1.0f + (float)i * 0.01f : 0;
+    for (int i = 0; i < N; i++) wide[i] = (double)narrow[2 * i] * (i % 3 ? 1 : 1 + 1e-9 * (i % 11));
+    if (o) wide[N - 14] = odd[o];
+    float straight[N];
+    for (int i = 0; i < N; i++) straight[i] = narrow[2 * i];
+    struct ab_view view = f32_view(straight, N), view64 = f64_view(wide, N), apart_view = f32_view(narrow, N);
+    apart_view.stride[0] = 2;
+    struct ab_difference fast, slow;
+    ck_ok(ab_difference(&fast, &view, &view64));
+    ck_ok(ab_difference(&slow, &apart_view, &view64));
+    ck_assert_uint_gt(fast.differing, 100);
+    check_same(&fast, &slow);
+    ck_ok(ab_difference(&fast, &view64, &view));
+    ck_ok(ab_difference(&slow, &view64, &apart_view));
+    check_same(&fast, &slow);
+  }
+}
+END_TEST
+
 START_TEST(views_may_be_strided) {
   float a[6] = {1, 2, 3, 4, 5, 6}, b[6] = {1, 3, 5, 2, 4, 6.5f};
   struct ab_view view_a = {.dtype = AB_F32, .shape = {2, {2, 3}}, .stride = {1, 2}, .data = a};
@@ -289,6 +330,7 @@ static Suite *suite(void) {
   tcase_add_test(c, nothing_overflows_or_vanishes);
   tcase_add_test(c, ulps_cross_zero);
   tcase_add_test(c, float32_meets_float64);
+  tcase_add_test(c, float32_meets_float64_in_any_layout);
   tcase_add_test(c, views_may_be_strided);
   tcase_add_test(c, integers_are_exact_and_have_no_distance);
   tcase_add_test(c, shapes_and_types_must_fit);
