@@ -1,11 +1,13 @@
 #include "fuzz.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "file.h"
 #include "mem.h"
 #include "text.h"
 
@@ -33,6 +35,37 @@ size_t fuzz_begin(void) {
 }
 
 void fuzz_end(size_t live) { fuzz_check(ab_mem_stats().live_blocks == live, "memory is left behind"); }
+
+static char place[4096];
+
+static void remove_place(void) {
+  ab_scratch_remove(place);
+  ab_status_clear();
+}
+
+static void make_place(void) {
+  char *folder;
+  fuzz_check(ab_scratch_new(&folder, NULL) == AB_OK, "no folder can be made");
+  snprintf(place, sizeof place, "%s", folder);
+  ab_mem_free(folder);
+  atexit(remove_place);
+}
+
+const char *fuzz_place(const char *name, const void *data, size_t size) {
+  char path[sizeof place + 256];
+  if (!place[0]) make_place();
+  snprintf(path, sizeof path, "%s/%s", place, name);
+  int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+  if (fd < 0) {
+    *strrchr(path, '/') = '\0';
+    fuzz_check(ab_folder_make(path) == AB_OK, "no folder can be made");
+    path[strlen(path)] = '/';
+    fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+  }
+  bool written = fd >= 0 && ftruncate(fd, (off_t)size) == 0 && (size == 0 || pwrite(fd, data, size, 0) == (ssize_t)size);
+  fuzz_check(written && close(fd) == 0, "the input could not be written to a file");
+  return place;
+}
 
 const char *fuzz_file(const void *data, size_t size) {
   static char path[64];

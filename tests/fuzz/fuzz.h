@@ -21,3 +21,6 @@ size_t fuzz_begin(void);
 void fuzz_end(size_t live);
 /* The path of a file that holds these bytes, the same one at every call. */
 const char *fuzz_file(const void *data, size_t size);
+/* For doors that open folders: puts a file of these bytes under `name` ("case/expected.json") into a folder that is there
+ * until the program ends; that folder's path. */
+const char *fuzz_place(const char *name, const void *data, size_t size);

@@ -27,6 +27,10 @@ TARGETS = {  # seeds, longest input
     'safetensors': ([SEEDS / 'safetensors'], 2048),
     'npz': ([SEEDS / 'npz'], 2048),
     'stream': ([SEEDS / 'stream'], 4096),
+    'map': ([SEEDS / 'map', ROOT / 'configs/maps'], 1024),
+    'suite': ([SEEDS / 'suite'], 2048),
+    'bounds': ([SEEDS / 'bounds'], 2048),
+    'artifact': ([SEEDS / 'artifact'], 2048),
 }
 MOST_FINDINGS = 10
 LIMITS = ['-timeout=10', '-rss_limit_mb=2048', '-print_final_stats=1', '-reload=0', '-verbosity=1']

@@ -105,6 +105,27 @@ def main():
     write('stream', 'short', frames(head, totals(0, 0, 0, 0)))
     write('stream', 'twice', frames(head, first, first, totals(2, 0, 0, 0)))
     write('stream', 'raw', b'\x06abstream' + struct.pack('<I', 1) + struct.pack('<II', 1, 4) + b'\0\0\0\0' + bytes(8))
+    write('map', 'each', b'# what a map may say\n(.*/)?layers/(.*) -> \\1layers_%d/\\2 unstack=1\n'
+          b'token_(embedder)/embedding -> \\1 transpose\n[a-z]+.*|^w$ -> x/\\1\n\n(.*) -> \\1\n')
+    write('map', 'wrong', b'a ->\n( -> x\na{1,9} -> b\n(a)\\1 -> b\n+ -> %d\n[[:alpha:]]*?$ -> c unstack=8\n')
+    write('suite', 'three', b'about: three\ncases:\n  - {name: one, case: one, a: linen, b: nnx, overrides: [steps=1]}\n'
+          b'  - name: two\n    skip: needs more\n  - {name: three, case: /nowhere/three.yml}\n')
+    write('suite', 'wrong', b'cases:\n  - {name: a, case: x, skip: y}\n  - {name: a, cases: [1, {b: c}]}\n')
+    write('bounds', 'manifest', json.dumps({'cases': [{'case': 'case', 'bounds': {
+        'loss': {'rel': 1e-6}, 'gradients': {'layers/weights': {'rel_l2': 2e-6}}, 'outputs': {'rel_l2': 3e-6},
+        'metrics': {'loss': {'rel': 1e-6}}}}, {'case': 'other'}]}).encode())
+    write('bounds', 'engine', json.dumps({'loss': {'value': 1.5}, 'loss_sequential': {'value': 1.5000001}, 'compare': {
+        'nnx_vs_sequential': {'layers/weights': {'rel_l2': 1e-7}, 'outputs': {'rel_l2': 1e300}}}}).encode())
+    write('bounds', 'train', json.dumps({'steps': [], 'compare': {'sequential_vs_nnx': {
+        'grads': {'layers/weights': {'rel_l2': 1e-7}}, 'params_final': {'layers/weights': {'rel_l2': -1}},
+        'outputs': {}, 'metrics': {'loss': {'max_rel': 0}}}}}).encode())
+    for kind in ('cell', 'sum'):
+        write('artifact', kind, json.dumps({
+            'schema': 'abpipe-artifact/1', 'kind': kind, 'wrong': 'b', 'sides': {'a': 'linen', 'b': 'nnx',
+                                                                                'reference': 'sequential'},
+            'numerics': 'portable', 'version': '0.1.0', 'fed': '', 'step': 0, 'microbatch': 1, 'layer': 2,
+            'iteration': 3, 'stage': 0, 'repeat': 1, 'parts': 4, 'devices': 0, 'tensor': 'mlp/wo/kernel',
+            'phase': 'backward'}).encode())
     write('overrides', 'numbers', b'steps=3\nlearning_rate=1e-3\nbase_emb_dim=64\nbase_num_decoder_layers=4\n')
     write('overrides', 'pipeline', b'ici_pipeline_parallelism=4\nnum_pipeline_microbatches=8\nenable_nnx=true\n'
           b'num_layers_per_pipeline_stage=1\npipeline_fsdp_ag_once=True\nscan_layers=false\n')

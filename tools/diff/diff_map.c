@@ -7,8 +7,9 @@
 
 #include "file.h"
 #include "mem.h"
+#include "text.h"
 
-enum { MAP_BYTES = 1 << 20, GROUPS = 10 };
+enum { MAP_BYTES = 1 << 20, RULES_MAX = 1000, EXPRESSION_MAX = 400, PLUS_MAX = 8, GROUPS = 10 };
 
 struct rule {
   regex_t expression;
@@ -56,11 +57,34 @@ static ab_status read_flags(struct rule *rule, const struct ab_name_map *map, si
   return AB_OK;
 }
 
+/* What regcomp is not to be given; NULL: nothing. */
+static const char *unfit(const char *text) {
+  int plus = 0;
+  if (strlen(text) > EXPRESSION_MAX) return "its regular expression has more than 400 bytes";
+  for (const char *p = text; *p; p++) {
+    if (*p == '{') return "its regular expression counts repetitions with {}";
+    if (*p == '+' && ++plus > PLUS_MAX) return "its regular expression has more than 8 +";
+    if (*p != '\\') continue;
+    p++;
+    if (*p >= '1' && *p <= '9') return "its regular expression refers back to a group";
+    if (!*p) break; /* malformed: regcomp says so */
+  }
+  return NULL;
+}
+
+static ab_status compile(struct rule *rule, const struct ab_name_map *map, size_t line, const char *text) {
+  const char *why = unfit(text);
+  if (map->rules == RULES_MAX) why = "more than 1000 lines";
+  if (!why && regcomp(&rule->expression, text, REG_EXTENDED) != 0) why = "its regular expression is malformed";
+  return why ? wrong(map, line, why) : AB_OK;
+}
+
 static ab_status read_rule(struct ab_name_map *map, char *text, size_t line) {
   char *comment = strchr(text, '#'), *arrow;
   if (comment) *comment = '\0';
   text = trimmed(text);
   if (!*text) return AB_OK;
+  if (!ab_text_is_printable(text)) return wrong(map, line, "control characters or no UTF-8 in it");
   arrow = strstr(text, " -> ");
   if (!arrow) return wrong(map, line, "no ' -> ' in it");
   *arrow = '\0';
@@ -69,8 +93,7 @@ static ab_status read_rule(struct ab_name_map *map, char *text, size_t line) {
   struct rule *rule = &map->rule[map->rules];
   *rule = (struct rule){.replacement = trimmed(arrow + 4), .axis = AB_NOT_STACKED};
   AB_TRY(read_flags(rule, map, line));
-  if (regcomp(&rule->expression, trimmed(text), REG_EXTENDED) != 0)
-    return wrong(map, line, "its regular expression is malformed");
+  AB_TRY(compile(rule, map, line, trimmed(text)));
   map->rules++;
   return AB_OK;
 }
@@ -126,6 +149,8 @@ static ab_status expand(struct ab_mapped *out, const struct rule *rule, const ch
     used += count;
   }
   out->name[used] = '\0';
+  if (!used || !ab_text_is_printable(out->name))
+    return AB_FAIL(AB_EMISMATCH, "what the map makes of the tensor name '%.200s' is empty or no UTF-8", name);
   out->axis = rule->axis;
   out->transpose = rule->transpose;
   return AB_OK;

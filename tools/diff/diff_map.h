@@ -5,6 +5,10 @@
  * takes a stacked tensor apart along that axis (the last one of a tensor of lower rank): %d in the replacement is the
  * index.
  * transpose reverses the axes of what is left.
+ *
+ * On some expressions that are short to write the C library crashes or hangs: at most 1000 lines are read, of at most
+ * 400 bytes before the arrow, without repetition counts {m,n}, without back-references, and with at most 8 + in one
+ * expression (it copies what each of them repeats).
  */
 #pragma once
 
@@ -21,9 +25,10 @@ struct ab_mapped {
 };
 
 struct ab_name_map;
-/* AB_ENOTFOUND, AB_EIO, or AB_EFORMAT with file and line. */
+/* AB_ENOTFOUND, AB_EIO, or AB_EFORMAT with file and line: malformed, beyond the limits, or not printable. */
 ab_status ab_name_map_open(struct ab_name_map **out, const char *path);
 /* Accepts NULL. */
 void ab_name_map_close(struct ab_name_map *map);
-/* A NULL map keeps every name. AB_EMISMATCH when no line matches, or when what it becomes is too long. */
+/* A NULL map keeps every name. AB_EMISMATCH when no line matches, or when what it becomes is too long, empty or no
+ * UTF-8. */
 ab_status ab_name_map_apply(struct ab_mapped *out, const struct ab_name_map *map, const char *name);
