@@ -120,6 +120,10 @@ START_TEST(a_different_override_needs_override_model_config) {
   const char *file = write_text(folder, "c.yml", "model_name: llama2-7b\n");
   must_refuse(file, "base_emb_dim=128", "override 'base_emb_dim=128': key 'base_emb_dim' is 4096 in");
   must_refuse(file, "base_emb_dim=4096 base_emb_dim=128", "expected the same value or override_model_config=true");
+  must_refuse(file, "decoder_block=simple", "key 'decoder_block' is llama2 in");
+  must_refuse(file, "enable_dropout=true", "key 'enable_dropout' is false in");
+  must_refuse(file, "mlp_activations=[gelu,linear]", "key 'mlp_activations' is [silu, linear] in");
+  must_refuse(file, "base_emb_dim='4096'", "key 'base_emb_dim' is 4096 in");
   check_value(file, "base_emb_dim=128 override_model_config=true", "emb_dim", "128");
   check_value(file, "base_emb_dim=128 base_emb_dim=4096", "emb_dim", "4096");
 }
@@ -135,7 +139,8 @@ START_TEST(a_file_that_overrides_by_itself_beats_the_model_file) {
 END_TEST
 
 START_TEST(the_note_names_a_value_that_gave_way) {
-  struct ab_config *c = must_load(write_text(folder, "c.yml", "model_name: llama2-7b\nbase_emb_dim: 128\n"), "");
+  struct ab_config *c = must_load(
+      write_text(folder, "c.yml", "model_name: llama2-7b\nbase_emb_dim: 128\ndecoder_block: simple\n"), "");
   char *text = NULL;
   size_t size = 0;
   FILE *out = open_memstream(&text, &size);
@@ -143,6 +148,7 @@ START_TEST(the_note_names_a_value_that_gave_way) {
   fclose(out);
   ck_assert_ptr_nonnull(strstr(text, "base_emb_dim: 128 of "));
   ck_assert_ptr_nonnull(strstr(text, "c.yml:2:15 gives way to 4096 of the model file"));
+  ck_assert_ptr_nonnull(strstr(text, "c.yml:3:16 gives way to llama2 of the model file"));
   free(text);
   ab_config_free(c);
 }
@@ -187,6 +193,9 @@ START_TEST(axis_rules_are_merged_by_name) {
   ab_config_free(c);
   check_value(NULL, "override_logical_axis_rules=true logical_axis_rules=[[norm,tensor]]", "logical_axis_rules",
               "[[norm, tensor]]");
+  const char *file = write_text(folder, "c.yml", "logical_axis_rules: [[norm, tensor], [embed, data], word]\n");
+  check_value(file, "logical_axis_rules=[[norm]]", "logical_axis_rules", "[[embed, data], word, [norm]]");
+  check_value(file, "logical_axis_rules=[]", "logical_axis_rules", "[[norm, tensor], [embed, data], word]");
 }
 END_TEST
 
@@ -241,11 +250,14 @@ START_TEST(the_environment_beats_all) {
   ck_ok(load_in(&c, file, "", "M_RUN_NAME", "007: no [x"));
   ck_assert_str_eq(c->run_name, "007: no [x"); /* a string key takes the text as it is */
   ab_config_free(c);
-  ck_ok(load_in(&c, file, "", "M_NOT_A_KEY", "1"));
-  ab_config_free(c);
-  ck_ok(load_in(&c, file, "", "M_steps", "1"));
-  ck_assert_int_eq(c->steps, 7);
-  ab_config_free(c);
+  char long_name[400] = "M_";
+  memset(long_name + 2, 'A', sizeof long_name - 3);
+  const char *const others[] = {"M_NOT_A_KEY", "M_steps", "N_STEPS", "M-STEPS", "STEPS", "M_STEPSS", "M_", long_name};
+  for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+    ck_ok(load_in(&c, file, "", others[i], "1"));
+    ck_assert_msg(c->steps == 7, "%s is taken for steps", others[i]);
+    ab_config_free(c);
+  }
   setenv("M_STEPS", "21", 1);
   check_value(file, "", "steps", "7"); /* ignore_environment */
   unsetenv("M_STEPS");

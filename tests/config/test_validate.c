@@ -317,6 +317,20 @@ START_TEST(pipeline_defaults_are_resolved) {
 }
 END_TEST
 
+START_TEST(dense_layers_before_the_pipeline_are_those_of_deepseek_alone) {
+  struct ab_config *c = NULL;
+  ck_ok(load_with(&c, NULL, "decoder_block=deepseek first_num_dense_layers=15", true, false));
+  ck_assert_int_eq(c->pipeline_parallel_layers, 1);
+  ab_config_free(c);
+  ck_ok(load_with(&c, NULL, "first_num_dense_layers=15", true, false));
+  ck_assert_int_eq(c->pipeline_parallel_layers, 16);
+  ab_config_free(c);
+  must_refuse(NULL, "decoder_block=deepseek first_num_dense_layers=16",
+              "key 'first_num_dense_layers' is 16, expected at least 0 and fewer than num_decoder_layers");
+  must_refuse(NULL, "decoder_block=deepseek first_num_dense_layers=-1", "key 'first_num_dense_layers' is -1");
+}
+END_TEST
+
 START_TEST(without_pipelining_its_keys_stay_as_given) {
   struct ab_config *c = NULL;
   ck_ok(load(&c, NULL, "num_pipeline_microbatches=5 num_pipeline_repeats=7"));
@@ -356,6 +370,7 @@ static Suite *suite(void) {
   tcase_add_test(c, the_asserts_of_the_pipeline_keys_hold);
   tcase_add_test(c, the_asserts_come_in_maxtexts_order);
   tcase_add_test(c, pipeline_defaults_are_resolved);
+  tcase_add_test(c, dense_layers_before_the_pipeline_are_those_of_deepseek_alone);
   tcase_add_test(c, without_pipelining_its_keys_stay_as_given);
   tcase_add_test(c, schedule_steps_are_resolved);
   suite_add_tcase(s, c);

@@ -18,14 +18,17 @@ BEFORE = {'common/compare/judge.c': ('judge', 'verdict'),
           'tools/judging/outside.c': ('outside',),
           'tools/judging/residuals.c': ('dispatch_residuals',),
           'tools/judging/verdicts.c': ('judgement',)}
+CONFIG = ('merge', 'validate', 'load', 'support', 'upstream', 'keys', 'yaml', 'corpus')
 SCRIPTS = ('e2e_comparisons', 'e2e_judging', 'e2e_golden_review', 'e2e_reference', 'e2e_upstream', 'e2e_goldens',
            'e2e_teeth', 'e2e_calibration')
 
 ROWS = (('common/compare/', COMPARE, ()),
-        ('common/base/json_scan.c', ('json', 'corpus', 'number'), ()),
+        ('common/base/json_scan.c', ('json', 'json_corpus', 'number'), ()),
         ('common/base/number.c', ('number', 'json'), ()),
-        ('common/base/yaml', ('yaml',), ()),
-        ('common/tensor/safetensors', ('safetensors', 'hostile_safetensors'), ()),
+        ('common/base/yaml', ('yaml', 'corpus', 'merge'), ()),
+        ('common/tensor/safetensors', ('safetensors', 'hostile'), ()),
+        ('common/tensor/npz.c', ('hostile_npz',), ()),
+        ('common/config/', CONFIG, ()),
         ('tools/golden/', (), ('e2e_goldens', 'e2e_golden_review', 'e2e_calibration')),
         ('tools/ab_diff', (), ('e2e_diff',)),
         ('tools/diff/', (), ('e2e_diff',)),
