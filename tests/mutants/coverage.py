@@ -16,6 +16,8 @@ BEFORE = {'common/compare/judge.c': ('judge', 'verdict'),
           'common/compare/groups.c': ('structure',), 'common/compare/stream_read.c': ('stream', 'forged'),
           'common/compare/codec.c': ('stream', 'forged'),
           'tools/judging/outside.c': ('outside',),
+          'common/config/fields.c': ('validate',), 'common/config/derive.c': ('validate',),
+          'common/config/values.c': ('validate',), 'common/config/remat_keys.c': ('validate',),
           'tools/judging/residuals.c': ('dispatch_residuals',),
           'tools/judging/verdicts.c': ('judgement',)}
 CONFIG = ('merge', 'validate', 'load', 'support', 'upstream', 'keys', 'yaml', 'corpus')
