@@ -64,7 +64,9 @@ def ends_with(number, word, count, *words, **environment):
     r = Run(SMALL, *words, environment=dict(BAD_MARK=mark, **environment))
     before = time.monotonic()
     while sum(word in said for said in commands(mark).values()) < count:
-        check(r.process.poll() is None and time.monotonic() - before < PATIENCE, f'{r}: there is no {word}')
+        if r.process.poll() is not None or time.monotonic() - before > PATIENCE:
+            nobody(mark, f'{r}: there is no {word}')
+            raise AssertionError(f'{r}: ended before there was a {word}')
         time.sleep(0.01)
     r.process.send_signal(number)
     r.process.communicate()

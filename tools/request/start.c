@@ -13,9 +13,8 @@
 #include "process.h"
 #include "side_mode.h"
 #include "stop.h"
-#include "version.h"
 
-enum { WORKERS_MAX = 1024 }; /* libgomp crashes when it is asked for many more */
+enum { WORKERS_MAX = 1024 }; /* both libgomp and libomp crash when they are asked for many more */
 
 /* Of the hook. Behind the door's lock. */
 static struct {
@@ -58,10 +57,11 @@ static ab_status open_hook(const char *variable) {
   return AB_OK;
 }
 
+/* Before the first call into OpenMP. */
 static ab_status check_workers(void) {
-  int asked = ab_worker_threads();
-  if (asked <= WORKERS_MAX) return AB_OK;
-  return AB_FAIL(AB_ECONFIG, "environment variable OMP_NUM_THREADS asks for %d workers; expected at most %d", asked,
+  const char *asked = getenv("OMP_NUM_THREADS");
+  if (!asked || strtol(asked, NULL, 10) <= WORKERS_MAX) return AB_OK;
+  return AB_FAIL(AB_ECONFIG, "environment variable OMP_NUM_THREADS asks for %.40s workers; expected at most %d", asked,
                  WORKERS_MAX);
 }
 
