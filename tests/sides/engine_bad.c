@@ -84,6 +84,7 @@ static void part(struct bytes s, long n) { put(s.at, s.count * (size_t)n / 100);
 
 static void die(struct bytes s, long n) {
   part(s, 50);
+  signal((int)n, SIG_DFL); /* a sanitizer has a handler of its own */
   raise((int)n);
 }
 
