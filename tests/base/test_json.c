@@ -97,6 +97,9 @@ START_TEST(rejections_have_line_and_column) {
       {"1 2", "g.json:1:3: expected the end, found '2'"},
       {"\xef\xbb\xbf{}", "g.json:1:1: a byte order mark"},
       {"NaN", "g.json:1:1: expected a value, found 'N'"},
+      {"\"", "g.json:1:2: expected '\"' at the end of a string, found the end"},
+      {"\"abc", "g.json:1:5: expected '\"' at the end of a string, found the end"},
+      {"{\"abc", "g.json:1:6: expected '\"' at the end of a string, found the end"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
     ck_fails(try_parse(cases[i].text, NULL), AB_EFORMAT, cases[i].sentence);
@@ -172,6 +175,30 @@ START_TEST(large_objects_find_every_key_and_every_duplicate) {
     size_t size = print_members(text, sizes[k], sizes[k] / 2);
     ck_fails(ab_json_parse(&root, text, size, "g.json", NULL), AB_EFORMAT, "stands twice");
   }
+  ab_mem_free(text);
+}
+END_TEST
+
+/* Their keys are the same, so a look-up that strays into the other one's index finds a member there. */
+START_TEST(large_objects_of_one_text_keep_their_members) {
+  char *text, key[32];
+  size_t used = 1;
+  struct ab_json *root = NULL;
+  ck_ok(ab_mem_new(&text, 100000, 1));
+  text[0] = '[';
+  for (int o = 0; o < 5; o++) {
+    used += print_members(text + used, 20 + 30 * o, -1);
+    used += (size_t)sprintf(text + used, o < 4 ? "," : "]");
+  }
+  ck_ok(ab_json_parse(&root, text, used, "g.json", NULL));
+  for (uint32_t o = 0; o < 5; o++)
+    for (uint32_t i = 0; i < 20 + 30 * o; i++) {
+      snprintf(key, sizeof key, "key%u", i);
+      const struct ab_json *object = ab_json_at(root, o), *member = ab_json_first(object);
+      for (uint32_t k = 0; k < i; k++) member = ab_json_next(member);
+      ck_assert_msg(ab_json_find(object, key) == member, "%s of object %u", key, o);
+    }
+  ab_json_free(root);
   ab_mem_free(text);
 }
 END_TEST
@@ -269,6 +296,7 @@ static Suite *suite(void) {
   tcase_add_test(c, limits_hold_at_their_border);
   tcase_add_test(c, a_text_of_64_mebibytes_and_not_one_more);
   tcase_add_test(c, large_objects_find_every_key_and_every_duplicate);
+  tcase_add_test(c, large_objects_of_one_text_keep_their_members);
   tcase_add_test(c, what_is_written_is_read_back);
   tcase_add_test(c, an_open_container_is_a_failure);
   tcase_add_test(c, every_refused_allocation_is_survived);

@@ -34,6 +34,21 @@ START_TEST(shortest_doubles) {
 }
 END_TEST
 
+START_TEST(shortest_floats) {
+  static const struct {
+    float value;
+    const char *text;
+  } cases[] = {{0.1f, "0.1"},         {1.0f / 3, "0.33333334"},   {16777216.0f, "16777216"},     {1e-45f, "1e-45"},
+               {2e-42f, "2e-42"},     {FLT_MIN, "1.1754944e-38"}, {FLT_MAX, "3.4028235e+38"},    {-0.0f, "-0"},
+               {-INFINITY, "-inf"},   {NAN, "nan"}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    char text[AB_NUMBER_MAX];
+    ab_number_print_float(text, cases[i].value);
+    ck_assert_msg(!strcmp(text, cases[i].text), "%s, expected %s", text, cases[i].text);
+  }
+}
+END_TEST
+
 START_TEST(every_printed_number_reads_back_as_the_same_bits) {
   uint64_t state = 1;
   for (int i = 0; i < 20000; i++) {
@@ -102,10 +117,27 @@ START_TEST(the_locale_of_the_process_does_not_matter) {
 }
 END_TEST
 
+START_TEST(the_locale_of_the_thread_is_put_back) {
+  char text[AB_NUMBER_MAX];
+  double value;
+  locale_t own = newlocale(LC_ALL_MASK, "C", (locale_t)0), before = uselocale(own);
+  ab_number_print(text, 1.5);
+  ck_assert(uselocale((locale_t)0) == own);
+  ab_number_print_float(text, 1.5f);
+  ck_assert(uselocale((locale_t)0) == own);
+  ck_ok(ab_number_double(&value, "2.5"));
+  ck_assert(uselocale((locale_t)0) == own);
+  uselocale(before);
+  freelocale(own);
+}
+END_TEST
+
 static Suite *suite(void) {
   Suite *s = suite_create("number");
   TCase *c = tcase_create("number");
   tcase_add_test(c, shortest_doubles);
+  tcase_add_test(c, shortest_floats);
+  tcase_add_test(c, the_locale_of_the_thread_is_put_back);
   tcase_add_test(c, every_printed_number_reads_back_as_the_same_bits);
   tcase_add_test(c, integers_are_exact_to_the_last);
   tcase_add_test(c, doubles_are_decimal_and_finite);

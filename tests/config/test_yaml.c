@@ -73,6 +73,7 @@ static const struct {
     {"2024-01-01", AB_YAML_STRING, "\"2024-01-01\""},
     {"\"a\\nb\\\"c\"", AB_YAML_STRING, "\"a\\nb\\\"c\""},
     {"\"\\x01\"", AB_YAML_STRING, "\"\\x01\""},
+    {"\"\\x7f\"", AB_YAML_STRING, "\"\\x7F\""},
     {"[a, 1, [b], {c: d}]", AB_YAML_LIST, "[a, 1, [b], {c: d}]"},
     {"[]", AB_YAML_LIST, "[]"},
     {"{}", AB_YAML_MAP, "{}"},
@@ -104,6 +105,11 @@ START_TEST(numbers_are_exact) {
   struct ab_yaml *yaml = parse("[0.1, 1e-5, 1.7976931348623157e308, 4.9e-324]");
   ck_assert(yaml->nodes[1].number == 0.1 && yaml->nodes[2].number == 1e-5);
   ck_assert(yaml->nodes[3].number == 1.7976931348623157e308 && yaml->nodes[4].number == 4.9e-324);
+  ab_yaml_free(yaml);
+  yaml = parse("[-12, 9223372036854775808, 1.5]");
+  ck_assert(yaml->nodes[1].integer == -12 && yaml->nodes[1].number == -12);
+  ck_assert(yaml->nodes[2].integer == 0 && yaml->nodes[2].number == 9223372036854775808.0);
+  ck_assert(yaml->nodes[3].integer == 0 && yaml->nodes[3].number == 1.5);
   ab_yaml_free(yaml);
 }
 END_TEST
