@@ -44,11 +44,13 @@ static ab_status title_of(char **out, const struct ab_entry *e, const char *what
 static ab_status told(char **out, const struct ab_entry *e, size_t i) {
   const struct ab_verdict *v = e->report->verdict[i];
   struct ab_page lines = {0}, message = {0};
-  char *text;
+  char *text, lack[AB_LACK_TEXT];
   size_t length;
+  ab_verdict_lack(lack, v);
   if (v->failing) ab_report_put_finding(&lines, "worst", v, &v->worst);
   if (v->failing) ab_report_put_first(&lines, v);
   else ab_report_put_compared(&lines, v);
+  if (lack[0]) ab_page_print(&lines, "structure: %s\n", lack);
   AB_TRY(ab_page_take(&text, &lines));
   ab_report_put_names(&message, AB_ESCAPE_TERMINAL, e->report, i);
   const char *rest = text;

@@ -65,6 +65,12 @@ def what_a_build_does_not_report_is_missing():
 
 
 @case
+def an_annotation_names_what_is_missing():
+    expect(INCOMPARABLE, SMALL, '--b', 'nnx', '--b-bin', ALTERED, '--a-bin', ALTERED, '--github',
+           environment={'AB_ALTERED': 'silent state/'}, says=['::error file=', '; structure: state 0 of 4'])
+
+
+@case
 def rng_positions_that_a_build_does_not_report():
     expect(INCOMPARABLE, SMALL, '--b', 'nnx', '--b-bin', ALTERED, environment={'AB_ALTERED': 'silent rng/key'},
            says=["because: nnx@", "has 'rng/key/0' of repeat 0, stage 0 at 0 after step 0, expected "])
