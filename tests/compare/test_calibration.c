@@ -53,6 +53,11 @@ START_TEST(the_ceiling_falls_towards_the_end_and_governs_where_it_is_smaller) {
   ck_assert_double_eq_tol(ab_calibration_ceiling(c, &head, AB_Q_WEIGHT_GRADIENT), plain, 1e-18);
   ck_assert_double_eq_tol(ab_calibration_ceiling(c, &last, AB_Q_WEIGHT_GRADIENT), plain * AB_CEILING_C, 1e-18);
   ck_assert_double_eq_tol(ab_calibration_ceiling(c, &first, AB_Q_WEIGHT_GRADIENT), plain * pow(AB_CEILING_C, 4), 1e-18);
+  struct ab_identity before = identity(0, -1, "token_embedder/embedding", AB_BACKWARD);
+  double loosest = plain * pow(AB_CEILING_C, 5);
+  ck_assert_double_eq_tol(ab_calibration_ceiling(c, &before, AB_Q_WEIGHT_GRADIENT), loosest, 1e-18);
+  ck_assert_double_eq_tol(ab_calibration_ceiling(c, &head, AB_Q_METRIC), loosest, 1e-18);
+  ck_assert_double_eq_tol(ab_calibration_ceiling(c, &last, AB_Q_METRIC), loosest, 1e-18);
   ck_ok(ab_calibration_add(c, "weight gradient mlp/wo/kernel", 1));
   ab_calibration_conclude(c);
   ck_assert_double_eq_tol(ab_calibration_bound(c, &last, AB_Q_WEIGHT_GRADIENT), plain * AB_CEILING_C, 1e-18);
