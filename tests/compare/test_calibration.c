@@ -122,6 +122,10 @@ START_TEST(what_was_edited_is_refused) {
                                          {"\"kind\": \"metric loss\"", "\"kind\": \"weight gradient mlp/wo/kernel\""},
                                          {"\"runs\": 59", "\"runs\": 0"},
                                          {"\"runs\": 59", "\"runs\": 60"},
+                                         {"\"layers\": 4", "\"layers\": 0"},
+                                         {"\"layers\": 4", "\"layers\": -1"},
+                                         {"\"layers\": 4", "\"layers\": 2147483647"},
+                                         {"\"longest_reduction\": ", "\"longest_reduction\": -"},
                                          {"\"quantile\": 0.95", "\"quantile\": 0.5"},
                                          {"\"factor\": 2", "\"factor\": 20"},
                                          {"\"confidence\": 0.9", "\"confidence\": 0.8"},
@@ -137,6 +141,10 @@ START_TEST(what_was_edited_is_refused) {
     snprintf(bad, sizeof bad, "%.*s%s%s", (int)(at - text), text, edits[i][1], at + strlen(edits[i][0]));
     ck_assert_int_eq(read_back(&again, bad), AB_EFORMAT);
   }
+  ab_mem_free(text);
+  c->kinds = 0;
+  text = text_of(c);
+  ck_fails(read_back(&again, text), AB_EFORMAT, "is empty");
   ab_mem_free(text);
   ab_calibration_free(c);
 }
