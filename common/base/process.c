@@ -134,7 +134,9 @@ static void judge(struct running *running) {
     end_soon(running);
   }
   if (running->kill_at > 0 && now >= running->kill_at) {
-    running->result->held = running->ended && !(drained(running, &running->stream) & drained(running, &running->tail));
+    bool stream = running->ended && drained(running, &running->stream);
+    bool tail = running->ended && drained(running, &running->tail);
+    running->result->held = running->ended && !(stream && tail);
     finish(running);
   }
 }
