@@ -112,7 +112,7 @@ def maps_of_your_own():
     b = made({'v/1': ([3, 2], [0, 3, 1, 4, 2, 5]), 'v/2': ([2, 2], range(4))})
     plain, turned = 'w([0-9]) -> v/\\1\n', '# the first is transposed\nw(1) -> v/\\1 transpose\nw(2) -> v/\\1\n'
     expect(INCOMPARABLE, a, b, '--map', mapped(plain), says=['axes of the other side in reverse, first v/1'], **TOOL)
-    most = 'x+' * 8 + '(' * 191 + 'xx' + ')' * 191 + ' -> y\n'  # the longest expression, and the most lines
+    most = 'x+' * 8 + '(' * 91 + 'xx' + ')' * 91 + ' -> y\n'  # the longest expression, and the most lines
     expect(EQUAL, a, b, '--map', mapped(turned + '\\\\1 -> y\n' + most * 997), says=['2 of 2 tensors'], **TOOL)
     expect(EQUAL, a, b, '--map', mapped(turned), says=['2 of 2 tensors, 10 of 10 elements'], **TOOL)
     for text, says in [('w1 -> v/1\n', "no line matches the tensor name 'w2'"),
@@ -123,7 +123,7 @@ def maps_of_your_own():
                        ('w -> v unstack=1\n', 'need each other'), ('w -> v_%d\n', 'need each other'),
                        ('w -> %s unstack=1\n', 'need each other'), ('w\x1b -> v\n', 'control characters'),
                        ('w{1,9} -> v\n', 'counts repetitions'), ('(w)\\1 -> v\n', 'refers back'),
-                       ('+' * 9 + ' -> v\n', 'more than 8 +'), ('(' * 401 + ' -> v\n', 'more than 400 bytes'),
+                       ('x?y*z+' * 3 + ' -> v\n', 'more than 8 of * + ?'), ('(' * 201 + ' -> v\n', 'more than 200 bytes'),
                        ('w -> v\n' * 1001, 'names.map:1001: more than 1000 lines')]:
         refuse(a, b, '--map', mapped(text), says=[says], **TOOL)
 

@@ -9,7 +9,7 @@
 #include "mem.h"
 #include "text.h"
 
-enum { MAP_BYTES = 1 << 20, RULES_MAX = 1000, EXPRESSION_MAX = 400, PLUS_MAX = 8, GROUPS = 10 };
+enum { MAP_BYTES = 1 << 20, RULES_MAX = 1000, EXPRESSION_MAX = 200, REPEATS_MAX = 8, GROUPS = 10 };
 
 struct rule {
   regex_t expression;
@@ -59,11 +59,11 @@ static ab_status read_flags(struct rule *rule, const struct ab_name_map *map, si
 
 /* What regcomp is not to be given; NULL: nothing. */
 static const char *unfit(const char *text) {
-  int plus = 0;
-  if (strlen(text) > EXPRESSION_MAX) return "its regular expression has more than 400 bytes";
+  int repeats = 0;
+  if (strlen(text) > EXPRESSION_MAX) return "its regular expression has more than 200 bytes";
   for (const char *p = text; *p; p++) {
     if (*p == '{') return "its regular expression counts repetitions with {}";
-    if (*p == '+' && ++plus > PLUS_MAX) return "its regular expression has more than 8 +";
+    if (strchr("*+?", *p) && ++repeats > REPEATS_MAX) return "its regular expression has more than 8 of * + ?";
     if (*p != '\\') continue;
     p++;
     if (*p >= '1' && *p <= '9') return "its regular expression refers back to a group";

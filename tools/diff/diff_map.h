@@ -7,8 +7,8 @@
  * transpose reverses the axes of what is left.
  *
  * On some expressions that are short to write the C library crashes or hangs: at most 1000 lines are read, of at most
- * 400 bytes before the arrow, without repetition counts {m,n}, without back-references, and with at most 8 + in one
- * expression (it copies what each of them repeats).
+ * 200 bytes before the arrow, without repetition counts {m,n}, without back-references, and with at most 8 of * + ? in
+ * one expression (it copies what a + repeats, and what follows an anchor).
  */
 #pragma once
 
