@@ -54,19 +54,19 @@ const struct ab_upstream_defect ab_upstream_defects[AB_DEFECT_COUNT] = {
     [AB_DEFECT_B8] = {"B8",
                       "the list of axes to drop is shared and changed per leaf, so experts lose their axis after any "
                       "other leaf was visited",
-                      "byte", "PU: derive_stage_weight_partition_specs", no_experts},
+                      "byte", "PU: derive_stage_weight_partition_specs", no_experts, NULL},
     [AB_DEFECT_B11] = {"B11", "a Gemma 4 decoder with a pipeline bypasses it", "failure", "ND: NNXDecoder.__call__",
-                       "the Gemma 4 block is not built"},
+                       "the Gemma 4 block is not built", NULL},
     [AB_DEFECT_B12] = {"B12",
                        "a stage output is unwrapped if scan_layers is set, not if it is a tuple, so scan_layers=false "
                        "fails inside the loop",
-                       "failure", "LP, NP: run_one_iteration", "blocks return one tensor here, never a tuple"},
+                       "failure", "LP, NP: run_one_iteration", "blocks return one tensor here, never a tuple", NULL},
     [AB_DEFECT_B13] = {"B13",
                        "the NNX circular engine rematerialises windows only under "
                        "set_remat_policy_on_pipeline_iterations; meant: always, as Linen does",
                        "count", "NP: NNXCircularPipeline.__call__", NULL, windows_without_remat},
     [AB_DEFECT_B14] = {"B14", "updates of a non-trainable variable in the pipeline are lost or refused", "value",
-                       "NP: NNXPipeline.__call__", "no block has a non-trainable variable"},
+                       "NP: NNXPipeline.__call__", "no block has a non-trainable variable", NULL},
     [AB_DEFECT_B15] = {"B15",
                        "set_remat_policy_on_layers_per_stage does nothing in the NNX engines; meant: the layers of a "
                        "stage are rematerialised one by one",
@@ -83,9 +83,9 @@ const struct ab_upstream_defect ab_upstream_defects[AB_DEFECT_COUNT] = {
                        "value", "MX: metric_logger, record_activation_metrics", NULL, sown_in_pipeline},
     [AB_DEFECT_B22] = {"B22", "a layer with a pole at zero makes NaN gradients in bubbles", "value",
                        "LP, NP: run_one_iteration",
-                       "a switch of its own: ab_compute_bubbles=true runs layers in bubbles"},
+                       "a switch of its own: ab_compute_bubbles=true runs layers in bubbles", NULL},
     [AB_DEFECT_B23] = {"B23", "fp8 scales are summed over iterations, bubbles included; meant: the maximum", "value",
-                       "LP: Pipeline, NP: NNXPipeline, _overwrite_with_gradient", "quantization is not built"},
+                       "LP: Pipeline, NP: NNXPipeline, _overwrite_with_gradient", "quantization is not built", NULL},
     [AB_DEFECT_B29] = {"B29",
                        "iteration_input and decoder_layer_input name one tensor when a stage is one layer; keeping "
                        "both names stores it twice; meant: once",
@@ -93,11 +93,11 @@ const struct ab_upstream_defect ab_upstream_defects[AB_DEFECT_COUNT] = {
     [AB_DEFECT_B31] = {"B31", "Linen with scan_layers_per_stage fails: model_mode is not passed to the scanned layers",
                        "failure", "LD: get_pipeline_stage_module", NULL, scanned_stage},
     [AB_DEFECT_B32] = {"B32", "a balance loss with repeats fails in the NNX pipeline and is 0 in the Linen one",
-                       "value", "NP: NNXPipeline.__call__, LP: Pipeline", no_experts},
+                       "value", "NP: NNXPipeline.__call__, LP: Pipeline", no_experts, NULL},
     [AB_DEFECT_B33] = {"B33", "norm_topk_prob is ignored by NNX, and applied after the scaling factor by Linen",
-                       "value", "MX: layers/moe, RoutedMoE, deepseek branch", no_experts},
+                       "value", "MX: layers/moe, RoutedMoE, deepseek branch", no_experts, NULL},
     [AB_DEFECT_B34] = {"B34", "NNX shards layers_outside_pipeline over the stages and fails if they do not divide",
-                       "failure", "ND: NNXDecoder", "layers outside the pipeline are not placed on stages here"},
+                       "failure", "ND: NNXDecoder", "layers outside the pipeline are not placed on stages here", NULL},
 };
 
 bool ab_faithful(const struct ab_config *config, enum ab_defect defect) {
