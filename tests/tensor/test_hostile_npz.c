@@ -276,7 +276,7 @@ END_TEST
 static void make_many(size_t count) {
   static struct member m;
   static size_t local[MEMBERS_MOST + 1];
-  char name[16];
+  char name[32];
   make_npy(&m, HEADER("'|u1'", "False", "()"), "x", 1);
   m.name = name;
   archive.size = 0;
