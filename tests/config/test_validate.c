@@ -176,6 +176,10 @@ START_TEST(the_parameter_scale_multiplies_dimensions) {
     ck_assert_int_eq(c->head_dim, 128);
     ab_config_free(c);
   }
+  struct ab_config *c = NULL;
+  ck_ok(load(&c, NULL, "global_parameter_scale=8 base_moe_mlp_dim=-1"));
+  ck_assert_str_eq(ab_config_value(c, "moe_mlp_dim"), "-1"); /* unset is not scaled */
+  ab_config_free(c);
 }
 END_TEST
 
