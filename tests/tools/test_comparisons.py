@@ -38,10 +38,23 @@ def whole(report):
             check(n['expected'] in (None, n['compared']), f"{c['a']} and {c['b']}: {quantity} {n}")
 
 
+def measured(report, rule):
+    """float32 and float64 never agree: a distance of zero is one of a side to itself."""
+    for c in report['comparisons']:
+        worst = c['worst']
+        if c['pair'] != MIXED:
+            continue
+        check(worst['evidence'] == 'values' and 0 < worst['distance'] <= worst['bound']['limit'], str(worst))
+        check(worst['bound']['rule'].startswith(rule), str(worst))
+        sides = [worst['elements']['worst'][side]['dtype'] for side in 'ab']
+        check(sides == ['F32', 'F64'], f'values of {sides}')
+
+
 def equal(expected, held, *arguments):
     report = json.loads(expect(EQUAL, *arguments, '--json', '-').out)
     check(compared(report) == expected, f'{arguments}: {compared(report)}')
     whole(report)
+    measured(report, 'calibrated' if GOLDEN in arguments else "4 x the f32 oracle's own distance")
     reasons = [r['relation'] for r in report['reasons'] if r['holds']]
     check(reasons == held and len(reasons) == len(report['reasons']), f'{arguments}: {report["reasons"]}')
     check(report['cause'] == 'equal' and report['controls'], f'{arguments}: {report["cause"]}')
