@@ -103,6 +103,24 @@ START_TEST(what_is_written_reads_back_to_the_bit_and_writes_again_the_same) {
 }
 END_TEST
 
+/* Read as a double, the shortest decimal of one of these floats lies on the middle to its neighbour. */
+START_TEST(a_float_whose_decimal_lies_between_two_reads_back) {
+  for (uint32_t bits = 0x15ae43fc; bits <= 0x15ae43ff; bits++)
+    for (uint32_t sign = 0; sign < 2; sign++) {
+      struct ab_golden *g = portable_golden(), *again;
+      char *text;
+      g->metric[0].f32 = true;
+      g->metric[0].value = ab_value_of(bits | sign << 31, true);
+      ck_ok(ab_golden_text(&text, g));
+      ck_ok(ab_golden_parse(&again, text, strlen(text), "golden.json"));
+      ck_assert_mem_eq(&again->metric[0].value, &g->metric[0].value, sizeof(double));
+      ab_golden_free(g);
+      ab_golden_free(again);
+      ab_mem_free(text);
+    }
+}
+END_TEST
+
 START_TEST(the_text_is_the_same_under_any_locale) {
   static const char *const names[] = {"de_DE.UTF-8", "de_DE.utf8", "fr_FR.UTF-8", "C.utf8", "C"};
   char *text = portable_text();
@@ -527,6 +545,7 @@ static Suite *suite(void) {
   TCase *c = tcase_create("golden");
   tcase_set_timeout(c, 60);
   tcase_add_test(c, what_is_written_reads_back_to_the_bit_and_writes_again_the_same);
+  tcase_add_test(c, a_float_whose_decimal_lies_between_two_reads_back);
   tcase_add_test(c, the_text_is_the_same_under_any_locale);
   tcase_add_test(c, more_observations_do_not_change_the_file);
   tcase_add_test(c, truncated_anywhere_it_is_rejected);
