@@ -255,7 +255,7 @@ END_TEST
 static Suite *suite(void) {
   Suite *s = suite_create("hostile");
   TCase *c = tcase_create("safetensors");
-  tcase_set_timeout(c, 60);
+  tcase_set_timeout(c, 120); /* with sanitizers, on a busy machine */
   tcase_add_checked_fixture(c, open_scratch, close_scratch);
   tcase_add_test(c, each_file_ends_as_it_should);
   tcase_add_test(c, what_a_file_states_is_not_allocated);

@@ -345,7 +345,7 @@ END_TEST
 static Suite *suite(void) {
   Suite *s = suite_create("hostile_npz");
   TCase *c = tcase_create("npz");
-  tcase_set_timeout(c, 60);
+  tcase_set_timeout(c, 120); /* with sanitizers, on a busy machine */
   tcase_add_checked_fixture(c, open_scratch, close_scratch);
   tcase_add_test(c, each_spoiled_record_is_named);
   tcase_add_test(c, each_spoiled_member_is_named);
