@@ -48,9 +48,16 @@ static double sample(uint32_t *state) {
   return 2 * (double)(*state >> 22) - 1023;
 }
 
+/* Elements that a case may touch, of any of its operands. */
+static int64_t extent(const struct ab_gemm *d) {
+  int64_t a = (d->trans_a ? d->k : d->m) * d->lda, b = (d->trans_b ? d->n : d->k) * d->ldb, c = d->m * d->ldc;
+  int64_t larger = a > b ? a : b;
+  return larger > c ? larger : c;
+}
+
 static void fill_operands(struct bench *bench, const struct ab_kernels *k, const struct ab_gemm *d) {
   uint32_t state = 1;
-  for (int64_t i = 0; i < LARGEST; i++) {
+  for (int64_t i = 0, count = extent(d); i < count; i++) {
     bench->a[i] = sample(&state);
     bench->b[i] = sample(&state);
     bench->c[i] = d->accumulate ? sample(&state) : (double)NAN;
