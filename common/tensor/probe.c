@@ -111,7 +111,8 @@ struct ab_recorder *ab_probe_recorder(struct ab_probe *probe, int stage) {
 }
 
 static bool wants_values(const struct ab_probe *probe, const struct ab_identity *id) {
-  return probe->level >= AB_LEVEL_VALUES && (!probe->want || probe->want(probe->want_ctx, id));
+  if (probe->level != AB_LEVEL_STATE && probe->level < AB_LEVEL_VALUES) return false;
+  return probe->want ? probe->want(probe->want_ctx, id) : probe->level >= AB_LEVEL_VALUES;
 }
 
 static struct ab_observation describe(const struct ab_probe *probe, const struct ab_identity *id,

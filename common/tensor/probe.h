@@ -62,7 +62,7 @@ struct ab_recorder; /* one stage's buffer */
 /* `stages` recorders (at least 1). Levels: OFF reports counters only, STATE adds what is named once per step
  * (metrics, gradients, parameters, pipeline inputs and outputs), DIGEST adds every activation, VALUES also delivers
  * the values of the tensors for which `want` returns true (all if NULL), FULL adds the loop buffers of a pipeline's
- * every iteration. */
+ * every iteration. STATE delivers such values too, of what it names (none if NULL). */
 ab_status ab_probe_new(struct ab_probe **out, const struct ab_probe_ops *ops, void *ctx, enum ab_level level,
                        int stages);
 void ab_probe_want(struct ab_probe *probe, bool (*want)(void *ctx, const struct ab_identity *id), void *ctx);

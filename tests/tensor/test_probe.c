@@ -168,6 +168,20 @@ START_TEST(only_wanted_values_are_kept_in_row_major_order) {
 }
 END_TEST
 
+START_TEST(the_state_comes_with_the_values_that_are_wanted) {
+  struct ab_probe *probe = new_probe(AB_LEVEL_STATE, 1);
+  struct ab_identity id = {.tensor = "q"}, other = {.tensor = "k"};
+  struct ab_view view = matrix();
+  ab_probe_want(probe, want_q, NULL);
+  ck_ok(ab_probe_observe(probe, &id, &nowhere, &view));
+  ck_ok(ab_probe_observe(probe, &other, &nowhere, &view));
+  record(probe, 0, 0, "q");
+  ck_ok(ab_probe_flush(probe));
+  ck_assert_str_eq(heard, "3/1/0/0/q/forward@-1,-1 values;3/1/0/0/k/forward@-1,-1;");
+  ab_probe_free(probe);
+}
+END_TEST
+
 START_TEST(a_refusing_listener_stops_the_flush_and_empties_it) {
   struct ab_probe *probe = new_probe(AB_LEVEL_DIGEST, 2);
   record(probe, 0, 0, "q");
@@ -191,6 +205,7 @@ static Suite *suite(void) {
   tcase_add_test(c, a_full_buffer_is_an_error_once_and_grows);
   tcase_add_test(c, values_that_do_not_fit_are_an_error);
   tcase_add_test(c, only_wanted_values_are_kept_in_row_major_order);
+  tcase_add_test(c, the_state_comes_with_the_values_that_are_wanted);
   tcase_add_test(c, a_refusing_listener_stops_the_flush_and_empties_it);
   suite_add_tcase(s, c);
   return s;

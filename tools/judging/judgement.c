@@ -235,6 +235,7 @@ static ab_status run_others(struct ab_judgement *j) {
   orders[2] = oracle_order(j, "truth", "sequential64");
   for (int i = 0; i < 2 && !ab_has_command(j); i++) orders[i].against = &j->side[AB_SIDE_A];
   if (is_f32(j->a) && !ab_has_command(j)) orders[2].params_from = &j->side[AB_SIDE_A];
+  orders[2].state = is_f32(j->a); /* activations of two arithmetics are never compared */
   AB_TRY(run_together_or_in_turn(j, orders, (size_t)count));
   bool all = true;
   for (int i = 0; i < count; i++) all &= succeeded(j, (enum ab_side_place)(AB_SIDE_B + i));

@@ -40,6 +40,7 @@ static void side_table(struct ab_option *out, struct ab_request *r) {
       {.name = AB_SIDE_SHAKE, .argument = "WHAT", .text = &r->side_shake},
       {.name = AB_SIDE_FINGERPRINT, .flag = &r->side_fingerprint},
       {.name = AB_SIDE_TERMS_ALONE, .flag = &r->side_terms},
+      {.name = AB_SIDE_STATE_ALONE, .flag = &r->side_state},
       {.name = AB_SIDE_WHAT_IF, .argument = "WORDS", .text = &r->side_what_if},
       {.name = AB_SIDE_WINDOW, .argument = "WORDS", .text = &r->side_window},
       {.name = AB_SIDE_CELL, .argument = "DIR", .text = &r->side_cell},

@@ -22,7 +22,7 @@ struct ab_request {
   bool ignore_golden;           /* a golden of the case directory is not compared with (it is being recorded) */
   /* side mode */
   const char *side, *side_values, *side_against, *side_from_stream, *side_from_values, *side_shake;
-  bool side_fingerprint, side_terms;
+  bool side_fingerprint, side_terms, side_state;
   const char *side_what_if, *side_window, *side_cell;
   const char **positional; /* owned */
 };

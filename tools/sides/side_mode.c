@@ -137,7 +137,7 @@ static struct ab_run run_of(struct side *side, const struct ab_kernels *kernels)
                          .passes = (int64_t)side->plan.passes,
                          .of_step = side->plan.step,
                          .doctor = doctored_inputs,
-                         .level = AB_LEVEL_VALUES,
+                         .level = side->request->side_state ? AB_LEVEL_STATE : AB_LEVEL_VALUES,
                          .want = wanted,
                          .parameters = side->doctor ? doctored_weights : side->from ? follow : NULL,
                          .loaded = side->request->side_shake ? shake_initial : NULL,

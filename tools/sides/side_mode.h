@@ -11,6 +11,7 @@
 #define AB_SIDE_FROM_VALUES "side-params-values"
 #define AB_SIDE_FINGERPRINT "side-fingerprint"  /* send fingerprints of kept tensors (goldens) */
 #define AB_SIDE_TERMS_ALONE "side-terms"        /* one pass per microbatch, with its cotangent alone */
+#define AB_SIDE_STATE_ALONE "side-state"        /* no activations: level AB_LEVEL_STATE */
 #define AB_SIDE_WHAT_IF "side-what-if"          /* what-if passes instead of steps: what_if.h */
 #define AB_SIDE_SHAKE "side-shake"              /* what to change on purpose: shake.h */
 #define AB_SIDE_WINDOW "side-window"            /* keep the values of one layer of one step instead: kept.h */

@@ -82,6 +82,7 @@ static ab_status arguments(struct listener *listener, const struct ab_side_order
   if (order->window) ab_kept_window_words(listener->window, order->window);
   n = put(listener->argv, n, "--" AB_SIDE_WINDOW, order->window ? listener->window : NULL);
   if (order->terms) listener->argv[n++] = "--" AB_SIDE_TERMS_ALONE;
+  if (order->state) listener->argv[n++] = "--" AB_SIDE_STATE_ALONE;
   memcpy(listener->argv + n, order->case_arguments, given * sizeof *listener->argv);
   return AB_OK;
 }

@@ -23,6 +23,7 @@ struct ab_side_order {
   const struct ab_side_result *params_from; /* take the parameters of every step from this one and only differentiate */
   bool fingerprints;                 /* send fingerprints of the kept tensors */
   bool terms;                        /* one pass per microbatch, with its cotangent alone, as steps 0, 1 ... */
+  bool state;                        /* no activations: of a side that only its kept values are asked of */
   const char *what_if;               /* what_if.h: passes over one step, each with one thing changed; NULL: steps */
   const struct ab_kept_window *window; /* keep the values of this instead; NULL: of what is always kept */
   const char *shake;                 /* what to change on purpose (shake.h); NULL: nothing */
