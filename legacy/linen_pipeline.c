@@ -148,13 +148,6 @@ bool linen_cell_runs(const struct linen_pipeline *self, int s) {
   return self->config->compute_bubbles || !self->cell[s].at.bubble;
 }
 
-void linen_vmap_cells(struct linen_pipeline *self, void (*body)(void *self, int s)) {
-  const struct ab_mesh *mesh = self->exec->mesh;
-  int running = 0;
-  for (int s = mesh->stage_begin; s < mesh->stage_end; s++) running += linen_cell_runs(self, s);
-  linen_vmap(body, self, mesh->stage_begin, mesh->stage_end, self->exec->kernels->dry || running < 2);
-}
-
 ab_status linen_begin_iteration(struct linen_pipeline *self, int t, bool backward) {
   for (int s = self->exec->mesh->stage_begin; s < self->exec->mesh->stage_end; s++) {
     place_cell(self, t, s);

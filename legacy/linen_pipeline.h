@@ -88,9 +88,6 @@ ab_status linen_take_work(struct linen_pipeline *self, bool backward);
 /* Who does what in iteration t, and with which weights. */
 ab_status linen_begin_iteration(struct linen_pipeline *self, int t, bool backward);
 bool linen_cell_runs(const struct linen_pipeline *self, int s);
-/* linen_vmap over the cells of one iteration. Not in parallel when at most one cell runs: its kernels then
- * spread themselves. */
-void linen_vmap_cells(struct linen_pipeline *self, void (*body)(void *self, int s));
 ab_status linen_end_iteration(struct linen_pipeline *self, bool count);
 void linen_select_stage(const struct linen_pipeline *self, struct linen_scope *scope, int repeat, int stage);
 ab_status linen_observe_whole(const struct linen_pipeline *self, const char *name, enum ab_phase phase,

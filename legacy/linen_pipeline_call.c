@@ -134,9 +134,10 @@ static ab_status observe_loop(const struct linen_pipeline *self, int t) {
 }
 
 ab_status linen_run_one_iteration(struct linen_pipeline *self, int t) {
+  const struct ab_exec *exec = self->exec;
   AB_TRY(linen_begin_iteration(self, t, false));
   get_iteration_inputs(self, t);
-  linen_vmap_cells(self, run_stage);
+  linen_vmap(run_stage, self, exec->mesh->stage_begin, exec->mesh->stage_end, exec->kernels->dry);
   AB_TRY(linen_end_iteration(self, true));
   AB_TRY(linen_sow_iteration(self, t));
   get_new_loop_state(self, t);

@@ -124,11 +124,12 @@ static void transpose_iteration_inputs(struct linen_pipeline *self, int t) {
 }
 
 ab_status linen_run_one_iteration_vjp(struct linen_pipeline *self, int t) {
+  const struct ab_mesh *mesh = self->exec->mesh;
   transpose_outputs(self);
   if (self->schedule.use_circ_storage) transpose_circ_storage(self, t);
   transpose_state_io(self, t);
   AB_TRY(linen_begin_iteration(self, t, true));
-  linen_vmap_cells(self, run_stage_vjp);
+  linen_vmap(run_stage_vjp, self, mesh->stage_begin, mesh->stage_end, self->exec->kernels->dry);
   AB_TRY(linen_end_iteration(self, false));
   transpose_iteration_inputs(self, t);
   return AB_OK;

@@ -140,18 +140,9 @@ static void pullback_stage(void *ctx, int s) {
     nnx_stack_layer_pullback(&stage->call, k, dx, dy, x);
 }
 
-/* A stage alone at work is better off with kernels that spread, which they do outside parallel regions. */
-static bool one_at_work(const struct nnx_run *run) {
-  const struct ab_mesh *mesh = run->pipeline->exec.mesh;
-  int live = 0;
-  for (int s = mesh->stage_begin; s < mesh->stage_end; s++) live += run->stage[s].module != NULL;
-  return live < 2;
-}
-
 static void vmap_stages(struct nnx_run *run, void (*body)(void *ctx, int stage)) {
   const struct ab_exec *exec = &run->pipeline->exec;
-  bool serial = exec->kernels->dry || one_at_work(run);
-  nnx_vmap_stages(exec->mesh->stage_begin, exec->mesh->stage_end, serial, body, run);
+  nnx_vmap_stages(exec->mesh->stage_begin, exec->mesh->stage_end, exec->kernels->dry, body, run);
 }
 
 static ab_status run_one_iteration(void *ctx, int t) {
