@@ -4,8 +4,8 @@ import os
 import signal
 import subprocess
 
-from bad_engine import (BAD, DAMAGED, DIES, HANGS, HELD, LEFT, PATIENCE, TIMEOUT, all_caught, bad, caught, ends_with,
-                        nobody)
+from bad_engine import (BAD, DAMAGED, DIES, HANGS, HELD, LEFT, PATIENCE, all_caught, bad, caught, ends_with, nobody,
+                        time_limit)
 from e2e import BUILD, EQUAL, REFERENCE, ROOT, SIDE, SMALL, TOOL, case, check, expect, main
 
 SHIM = BUILD / 'tests/sides/float_shim.so'
@@ -55,7 +55,7 @@ def command(words, code, *more, **options):
 def a_command_that_leaves_a_process_behind():
     command(f'sleep 1000 & {COPY}', SIDE, says=[HELD, "'sleep'"])
     command(f'setsid sleep 1000 & {COPY}', SIDE, says=[HELD, "'sleep'"])
-    command('setsid sleep 1000 & sleep 1000', SIDE, '--timeout', TIMEOUT, says=['did not finish in time'])
+    command('setsid sleep 1000 & sleep 1000', SIDE, '--timeout', time_limit(), says=['did not finish in time'])
     command(f'sleep 1000 >/dev/null 2>&1 & setsid sleep 1000 >/dev/null 2>&1 & {COPY}', EQUAL)
 
 

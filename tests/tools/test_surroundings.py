@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What stands around a run and must not matter: locale, folder, HOME, TMPDIR, descriptors, clock, other objects, others.
+"""What stands around a run and must not matter: locale, folder, HOME, TMPDIR, descriptors, clock, objects, others.
 
 Outputs are the same bytes as in plain surroundings, or the tool says in one sentence why it cannot run. Sides compute
 where they could be touched, else they are replayed.
@@ -48,9 +48,11 @@ def printed(program, environment):
 def no_locale_changes_a_byte():
     made = folder('locales')
     for name, currency in ('de_DE', 'EUR'), ('tr_TR', 'TRY'), ('fa_IR', 'IRR'):
-        subprocess.run(['localedef', '-i', name, '-f', 'UTF-8', made / f'{name}.UTF-8'], check=True, capture_output=True)
+        subprocess.run(['localedef', '-i', name, '-f', 'UTF-8', made / f'{name}.UTF-8'], check=True,
+                       capture_output=True)
         there = dict(LOCPATH=str(made), LC_ALL=f'{name}.UTF-8', LANG=f'{name}.UTF-8')
-        said = subprocess.run(['locale', 'int_curr_symbol'], env=dict(os.environ, **there), capture_output=True, check=True)
+        said = subprocess.run(['locale', 'int_curr_symbol'], env=dict(os.environ, **there), check=True,
+                              capture_output=True)
         check(said.stdout.decode().strip() == currency, f'{name} is not there: {said}')
         unchanged(name, there | COMPUTED, SEEN[:1])
         unchanged(name, there, SEEN[1:])
