@@ -59,7 +59,7 @@ static const char *const once[OVERRIDES + 1] = {"pipeline_fsdp_ag_once=true"};
 START_TEST(clean_counts_are_green) {
   struct rig rig;
   rig_new(&rig, once);
-  ab_judge_counts(&rig.j);
+  ck_ok(ab_judge_counts(&rig.j));
   ck_assert_msg(rig.j.extra == AB_EXIT_EQUAL, "%s", rig.j.extra_sentence);
   ck_assert_uint_eq(rig.j.counts_checked, CHECKS);
   ck_assert_uint_eq(rig.j.counts_wrong, 0);
@@ -92,7 +92,7 @@ START_TEST(every_count_reaches_the_exit_code) {
       if (sides >> side & 1 && more[_i].name) add_at(&rig, side, more[_i].name, more[_i].stage);
       if (sides >> side & 1 && !more[_i].name) sow(&rig, side);
     }
-    ab_judge_counts(&rig.j);
+    ck_ok(ab_judge_counts(&rig.j));
     ck_assert_msg(rig.j.counts_wrong == wrong, "%s in %d: %zu checks saw it", name, sides, rig.j.counts_wrong);
     ck_assert_int_eq(rig.j.extra, wrong ? AB_EXIT_INCOMPARABLE : AB_EXIT_EQUAL);
     ck_assert_int_eq(ab_cause_of(&rig.facts), wrong ? AB_CAUSE_STRUCTURE : AB_CAUSE_EQUAL);
@@ -120,11 +120,11 @@ START_TEST(only_engines_of_ours_are_counted) {
     add(&rig, side, "gather/calls");
     add(&rig, side, "recompute/mystery");
     sow(&rig, side);
-    ab_judge_counts(&rig.j);
+    ck_ok(ab_judge_counts(&rig.j));
     ck_assert_msg(rig.j.extra == AB_EXIT_EQUAL, "side %d: %s", side, rig.j.extra_sentence);
     ck_assert_uint_eq(rig.j.counts_checked, 5);
     add(&rig, !side, AB_COUNT_EXECUTE);
-    ab_judge_counts(&rig.j);
+    ck_ok(ab_judge_counts(&rig.j));
     ck_assert_int_eq(rig.j.extra, AB_EXIT_INCOMPARABLE);
     rig_free(&rig);
   }
@@ -150,7 +150,7 @@ START_TEST(other_bits_in_recomputation_are_a_difference) {
         if (sides >> side & 1) recompute_otherwise(rig.side[side].recording);
         rig.side[side].given.outside = outside;
       }
-      ab_judge_counts(&rig.j);
+      ck_ok(ab_judge_counts(&rig.j));
       ck_assert_int_eq(rig.j.extra, outside ? AB_EXIT_EQUAL : AB_EXIT_DIFFERENT);
       ck_assert_int_eq(ab_cause_of(&rig.facts), outside ? AB_CAUSE_EQUAL : causes[sides]);
       const char *said = sides == 2 ? "nnx recomputed 1 tensors to other bits than forward, first step 0 "
@@ -175,7 +175,7 @@ START_TEST(a_count_explains_nothing_where_a_value_differs) {
     rig.j.verdict[0].group = groups;
     rig.j.verdict[0].groups = cases[i].groups;
     rig.j.verdict[0].groups_left_out = cases[i].left_out;
-    ab_judge_counts(&rig.j);
+    ck_ok(ab_judge_counts(&rig.j));
     ck_assert_int_eq(rig.j.extra, AB_EXIT_INCOMPARABLE);
     ck_assert_msg(rig.j.explained.lines == cases[i].lines, "case %zu: %zu lines", i, rig.j.explained.lines);
     rig_free(&rig);

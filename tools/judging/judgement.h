@@ -125,8 +125,8 @@ ab_status ab_judge_perturbed(struct ab_judgement *j);
 /* After the last verdict: what was not caught (exit 6), what is unobserved, what the run is blind to. */
 ab_status ab_judge_teeth(struct ab_judgement *j);
 /* Counters, from the config alone, and between the engines; and that what was computed again has the same bits. Of a
- * command nothing. */
-void ab_judge_counts(struct ab_judgement *j);
+ * command nothing. Fails only on memory. */
+ab_status ab_judge_counts(struct ab_judgement *j);
 /* verdicts.c: everything that is judged once the sides have run. */
 ab_status ab_judge_all(struct ab_judgement *j);
 /* The first trouble that is not a verdict stays; folded into the exit code. */

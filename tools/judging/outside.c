@@ -164,7 +164,7 @@ ab_status ab_judge_outside(struct ab_judgement *j) {
   AB_TRY(ab_judge_explain(j));
   AB_TRY(judge_reference(j, AB_SIDE_A));
   AB_TRY(judge_reference(j, AB_SIDE_B));
-  ab_judge_counts(j);
+  AB_TRY(ab_judge_counts(j));
   j->cause = ab_cause_of(j->facts);
   AB_TRY(note_given(j, "a", &j->side[AB_SIDE_A].given, &j->verdict[1]));
   AB_TRY(note_given(j, "b", &j->side[AB_SIDE_B].given, &j->verdict[2]));

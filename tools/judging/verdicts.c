@@ -167,13 +167,15 @@ static void explain_count(struct ab_judgement *j, const char *reason) {
   snprintf(line->text, sizeof line->text, "%.300s; no value differs", reason);
 }
 
-static void check(struct ab_judgement *j, ab_status status) {
+static ab_status check(struct ab_judgement *j, ab_status status) {
+  if (status == AB_ENOMEM) return status;
   j->counts_checked++;
   j->counts_wrong += status != AB_OK;
   const char *reason = status == AB_OK ? "as the config asks" : ab_status_message();
   ab_fact_set(j->facts, AB_FACT_COUNTERS, status == AB_OK, reason);
   if (status != AB_OK) explain_count(j, reason);
   if (status != AB_OK) ab_judgement_trouble(j, AB_EXIT_INCOMPARABLE, ab_status_message());
+  return AB_OK;
 }
 
 /* Which of upstream's defects the run reproduced, and which it had no occasion for. */
@@ -219,28 +221,30 @@ static void judge_recomputed(struct ab_judgement *j, enum ab_side_place place, e
   ab_fact_set(j->facts, fact, false, sentence);
 }
 
-static void judge_counts_of(struct ab_judgement *j, enum ab_side_place place, const struct ab_route *route) {
+static ab_status judge_counts_of(struct ab_judgement *j, enum ab_side_place place, const struct ab_route *route) {
   const struct ab_side_result *side = &j->side[place];
   if (route->family != AB_FAMILY_SEQUENTIAL) {
-    check(j, ab_check_executions(side->recording, &j->opened));
-    check(j, ab_check_gathers(side->recording, &j->opened, route->family));
-    check(j, ab_check_remat(side->recording, &j->opened, route));
+    AB_TRY(check(j, ab_check_executions(side->recording, &j->opened)));
+    AB_TRY(check(j, ab_check_gathers(side->recording, &j->opened, route->family)));
+    AB_TRY(check(j, ab_check_remat(side->recording, &j->opened, route)));
   }
-  if (side->given.outside) return;
-  check(j, ab_check_rng(side->recording, &j->opened, route));
-  if (route->arithmetic != AB_ARITHMETIC_EXACT)
-    check(j, ab_check_sown(side->recording, &j->opened, route->family));
+  if (side->given.outside) return AB_OK;
+  AB_TRY(check(j, ab_check_rng(side->recording, &j->opened, route)));
+  if (route->arithmetic == AB_ARITHMETIC_EXACT) return AB_OK;
+  return check(j, ab_check_sown(side->recording, &j->opened, route->family));
 }
 
-void ab_judge_counts(struct ab_judgement *j) {
+ab_status ab_judge_counts(struct ab_judgement *j) {
   const struct ab_recording *a = j->side[AB_SIDE_A].recording, *b = j->side[AB_SIDE_B].recording;
-  bool a_oracle = j->a->family == AB_FAMILY_SEQUENTIAL, b_oracle = j->b->family == AB_FAMILY_SEQUENTIAL;
-  judge_counts_of(j, AB_SIDE_A, j->a);
-  judge_counts_of(j, AB_SIDE_B, j->b);
+  bool oracle = j->a->family == AB_FAMILY_SEQUENTIAL || j->b->family == AB_FAMILY_SEQUENTIAL;
+  AB_TRY(judge_counts_of(j, AB_SIDE_A, j->a));
+  AB_TRY(judge_counts_of(j, AB_SIDE_B, j->b));
   bool fetches_too = j->a->family == j->b->family || !j->opened.config->pipeline_fsdp_ag_per_repeat;
-  if (!a_oracle && !b_oracle) check(j, ab_check_same_counters(a, b, fetches_too, !ab_remat_differs(j->opened.config)));
+  bool recomputes_too = !ab_remat_differs(j->opened.config);
+  if (!oracle) AB_TRY(check(j, ab_check_same_counters(a, b, fetches_too, recomputes_too)));
   judge_recomputed(j, AB_SIDE_A, AB_FACT_A_RECOMPUTE);
   judge_recomputed(j, AB_SIDE_B, AB_FACT_B_RECOMPUTE);
+  return AB_OK;
 }
 
 /* B22: bubbles begin with zeros, and what they give has zero cotangents, which times infinity is no number. */
@@ -281,7 +285,7 @@ ab_status ab_judge_all(struct ab_judgement *j) {
   AB_TRY(note_mode(j));
   AB_TRY(judge_reference(j));
   AB_TRY(judge_golden(j));
-  ab_judge_counts(j);
+  AB_TRY(ab_judge_counts(j));
   j->cause = ab_cause_of(j->facts);
   if (j->stale && j->cause == AB_CAUSE_EQUAL) j->cause = AB_CAUSE_GOLDEN_STALE;
   AB_TRY(note_limits(j));
