@@ -18,28 +18,32 @@ int ab_complain(const char *tool, const char *sentence) {
 }
 
 /* The core that side A read back, as its stream's header says. */
-static void core_of(char *text, size_t size, const struct ab_recording *recording) {
+static ab_status core_of(char *text, size_t size, const struct ab_recording *recording) {
   struct ab_json *header;
   const char *core;
   snprintf(text, size, "not reached");
-  if (!recording || !recording->header) return;
-  if (ab_json_parse(&header, recording->header, strlen(recording->header), "stream header", NULL) == AB_OK) {
+  if (!recording || !recording->header) return AB_OK;
+  ab_status status = ab_json_parse(&header, recording->header, strlen(recording->header), "stream header", NULL);
+  if (status == AB_ENOMEM) return status;
+  if (status == AB_OK) {
     if (ab_json_get_string(&core, header, "blas_core") == AB_OK)
       snprintf(text, size, "%.*s", (int)strcspn(core, " "), core);
     ab_json_free(header);
   }
   ab_status_clear();
+  return AB_OK;
 }
 
 static const char *kernels_of(const struct ab_route *route, enum ab_numerics numerics) {
   return route->model || route->pipeline ? ab_route_kernels(route, numerics)->name : "a command";
 }
 
-static void describe(char *text, size_t size, const struct ab_judgement *j) {
+static ab_status describe(char *text, size_t size, const struct ab_judgement *j) {
   char core[64];
-  core_of(core, sizeof core, j->side[AB_SIDE_A].recording);
+  AB_TRY(core_of(core, sizeof core, j->side[AB_SIDE_A].recording));
   snprintf(text, size, "%s: %s and %s, BLAS core %s", ab_numerics_name(j->opened.numerics),
            kernels_of(j->a, j->opened.numerics), kernels_of(j->b, j->opened.numerics), core);
+  return AB_OK;
 }
 
 static const char *dtype_of(const struct ab_route *route) {
@@ -86,9 +90,9 @@ static void locate(struct ab_outcome *out, const struct ab_request *r, const cha
 
 ab_status ab_outcome_new(struct ab_outcome *out, const struct ab_judgement *j, const char *tool) {
   *out = (struct ab_outcome){0};
+  AB_TRY(describe(out->numerics, sizeof out->numerics, j));
   AB_TRY(ab_request_command(&out->command, &j->request, j->opened.config));
   for (size_t i = 0; i < j->verdicts; i++) out->verdict[i] = &j->verdict[i];
-  describe(out->numerics, sizeof out->numerics, j);
   locate(out, &j->request, j->opened.golden_path);
   out->report = (struct ab_report){.tool = tool, .version = ab_version, .case_name = j->opened.name,
                                    .command = out->command, .numerics = out->numerics,
