@@ -143,8 +143,8 @@ static ab_status record(struct diff *d) {
 static ab_status compare(struct diff *d) {
   d->bound = -1;
   if (d->bound_text) AB_TRY(ab_number_double(&d->bound, d->bound_text));
-  if (d->bound_text && !(d->bound >= 0))
-    return AB_FAIL(AB_ECONFIG, "--bound is '%.80s'; expected a number of at least 0", d->bound_text);
+  if (d->bound_text && !(d->bound >= 0 && d->bound <= AB_BOUND_MOST))
+    return AB_FAIL(AB_ECONFIG, "--bound is '%.80s'; expected a number from 0 to %g", d->bound_text, AB_BOUND_MOST);
   if (d->map_name) AB_TRY(open_map(d));
   AB_TRY(ab_diff_source_open(&d->source[0], d->path[0], d->path[0]));
   AB_TRY(ab_diff_source_open(&d->source[1], d->path[1], d->path[1]));

@@ -281,7 +281,8 @@ def what_cannot_be_compared_at_all():
     broken.write_bytes(a.read_bytes()[:1000])
     for arguments, says in [((a, empty), 'nothing to compare'), ((a, broken), 'broken.safetensors'), ((a,), '1 paths'),
                             ((a, '/no/such'), '/no/such'), ((a, a, '--map', '/no/map'), '/no/map'),
-                            ((a, a, '--bound', 'much'), 'much'), ((a, a, '--bound', '-1'), 'at least 0')]:
+                            ((a, a, '--bound', 'much'), 'much'), ((a, a, '--bound', '-1'), 'from 0 to 0.001'),
+                            ((a, a, '--bound', '0.0011'), 'from 0 to 0.001')]:
         refuse(*arguments, says=[says], **TOOL)
     long = made({'x' * 200: ([1], [1])})
     expect(INCOMPARABLE, long, long, says=['more than 95 bytes'], **TOOL)
