@@ -236,6 +236,11 @@ def a_forged_artifact_is_refused():
         forge(lambda t, n=name: t.pop(n), name.split('/')[0], name='inputs.safetensors')
         forge(lambda t, n=name: t.__setitem__(n, ['F32', [1, 1, 1], bytes(4)]), name.split('/')[0],
               name='inputs.safetensors')
+    for name in ('b/0/forward/query_raw', 'reference/0/backward/mlp_hidden'):
+        forge(lambda t, n=name: t.pop(n), name, name='recorded.safetensors')
+    forge(lambda t: t.clear(), 'b/0/forward/mlp_hidden', name='recorded.safetensors')
+    forge(lambda t: [t.pop(f'{side}/0/forward/mlp_hidden') for side in ('b', 'reference')], 'b/0/forward/mlp_hidden',
+          name='recorded.safetensors')
     forge(lambda t: t.__setitem__('b/0/forward/query_raw', ['F32', [3], bytes(12)]), 'b/0/forward/query_raw',
           name='recorded.safetensors')
 

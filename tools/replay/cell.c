@@ -221,9 +221,33 @@ static void say_fed(struct ab_cell_judging *j, int side) {
                   "%s%s", place, j->a->name[side], j->out->fed, x ? "" : "; the operators are not at fault");
 }
 
+static ab_status check_there(const struct ab_artifact *a, int side, enum ab_phase phase, const char *slot) {
+  int part = ab_artifact_part(a);
+  if (ab_artifact_recorded(a, side, part, phase, slot)) return AB_OK;
+  return AB_FAIL(AB_EFORMAT, "the artifact has no '%s/%d/%s/%s'", ab_artifact_keys[side], part, ab_phase_name(phase),
+                 slot);
+}
+
+/* Where nothing was recorded nothing differs: the first difference must be there on both sides, and of the rest what
+ * either side has. */
+static ab_status check_complete(const struct ab_cell_judging *j, int side) {
+  static const enum ab_phase owed[] = {AB_FORWARD, AB_BACKWARD};
+  const int pair[] = {side, AB_ARTIFACT_REFERENCE};
+  for (int i = 0; i < 2; i++) AB_TRY(check_there(j->a, pair[i], j->a->at.phase, j->a->at.tensor));
+  for (int i = 0; i < 2 * j->block->slot_count; i++) {
+    const char *slot = j->block->slot[i / 2].name;
+    bool there[2];
+    for (int k = 0; k < 2; k++)
+      there[k] = ab_artifact_recorded(j->a, pair[k], ab_artifact_part(j->a), owed[i % 2], slot) != NULL;
+    if (there[0] != there[1]) return check_there(j->a, pair[there[0]], owed[i % 2], slot);
+  }
+  return AB_OK;
+}
+
 static ab_status judge_side(struct ab_cell_judging *j, int side, const struct ab_cell_result *reference) {
   struct side_view v;
   struct ab_cell_order order = ab_cell_own(j, side, ab_artifact_part(j->a));
+  AB_TRY(check_complete(j, side));
   AB_TRY(ab_cell_run(&v.result, &order));
   weigh(&v, j, reference);
   j->differs |= v.guilty > 0;
