@@ -256,6 +256,14 @@ def what_a_ci_run_uploaded_is_taken_in():
 
 
 @case
+def recording_anew_removes_it():
+    target = pending()
+    tool(EQUAL, 'record', target, '--reason', 'what is pending is not wanted')
+    check(not (target / PENDING).exists(), 'what was pending against the old golden is still there')
+    tool(EQUAL, 'check', target, '--no-run')
+
+
+@case
 def reject_removes_it():
     target = pending()
     before = (target / GOLD).read_bytes()

@@ -57,12 +57,17 @@ static ab_status check_same(const struct acceptance *a, const char *path) {
   return AB_FAIL(AB_EMISMATCH, "%s holds content %s, this run gave %s: it is not reproduced", path, there, here);
 }
 
+ab_status ab_golden_drop_pending(const struct ab_golden_case *c) {
+  bool there;
+  AB_TRY(ab_file_find(&there, c->pending));
+  if (there) AB_TRY(ab_file_remove(c->pending));
+  return AB_OK;
+}
+
 /* The golden first: a pending file that outlives a crash names an older golden and is refused. */
 static int put_in_place(struct acceptance *a, const char *path) {
   if (ab_golden_write(a->fresh, a->c->golden) != AB_OK) return ab_golden_refuse(AB_EXIT_USAGE);
-  bool pending;
-  if (ab_file_find(&pending, a->c->pending) != AB_OK || (pending && ab_file_remove(a->c->pending) != AB_OK))
-    return ab_golden_refuse(AB_EXIT_USAGE);
+  if (ab_golden_drop_pending(a->c) != AB_OK) return ab_golden_refuse(AB_EXIT_USAGE);
   printf("accepted %s into %s\n", path, a->c->golden);
   return AB_EXIT_EQUAL;
 }

@@ -86,5 +86,7 @@ ab_status ab_golden_print_diff(FILE *out, const struct ab_golden *old, const str
 ab_status ab_golden_follow(struct ab_golden *fresh, const struct ab_golden *old, const char *reason, bool may_shrink);
 /* Accepts the pending golden at `pending` (the case's own, or one from elsewhere) into the case. The exit code. */
 int ab_golden_accept_one(const struct ab_golden_case *c, const char *pending, const char *reason, long timeout);
+/* Removes the pending golden of a case, if there is one. */
+ab_status ab_golden_drop_pending(const struct ab_golden_case *c);
 /* Removes the pending golden of a case. The exit code. */
 int ab_golden_reject_one(const struct ab_golden_case *c);

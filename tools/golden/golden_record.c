@@ -46,9 +46,12 @@ ab_status ab_golden_follow(struct ab_golden *fresh, const struct ab_golden *old,
   return AB_OK;
 }
 
-static ab_status write(struct ab_golden *golden, const struct ab_golden *old, const char *path, const char *reason) {
+/* What was pending against the old golden can no longer be accepted. */
+static ab_status write(struct ab_golden *golden, const struct ab_golden *old, const struct ab_golden_case *c,
+                       const char *reason) {
   AB_TRY(ab_golden_follow(golden, old, reason ? reason : "first recording", true));
-  AB_TRY(ab_golden_write(golden, path));
+  AB_TRY(ab_golden_write(golden, c->golden));
+  AB_TRY(ab_golden_drop_pending(c));
   return AB_OK;
 }
 
@@ -58,7 +61,7 @@ static int record_into(const struct ab_golden_case *c, const struct ab_golden *o
   if (selection_of(&selection, w->keep, old) != AB_OK) return ab_golden_refuse(AB_EXIT_USAGE);
   int code = ab_golden_fresh(&golden, c->folder, "portable", w->timeout, selection);
   if (code != AB_EXIT_EQUAL) return code;
-  if (write(golden, old, c->golden, w->reason) != AB_OK)
+  if (write(golden, old, c, w->reason) != AB_OK)
     code = ab_golden_refuse(AB_EXIT_USAGE);
   else
     printf("recorded %s\n", c->golden);
