@@ -251,6 +251,13 @@ ab_status ab_judgement_run_oracle_at_a(struct ab_judgement *j) {
   return AB_OK;
 }
 
+ab_status ab_judgement_run_truth_free(struct ab_judgement *j) {
+  struct ab_side_order order = oracle_order(j, "truth-free", "sequential64");
+  AB_TRY(ab_sides_run(&j->side[AB_SIDE_TRUTH_FREE], &order, 1));
+  succeeded(j, AB_SIDE_TRUTH_FREE);
+  return AB_OK;
+}
+
 ab_status ab_judgement_run_slope(struct ab_judgement *j, const char *up, const char *down) {
   struct ab_side_order orders[2];
   const char *const label[] = {"slope-up", "slope-down"}, *const shake[] = {up, down};

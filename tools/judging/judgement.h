@@ -22,6 +22,7 @@ enum ab_side_place {
   AB_SIDE_ORACLE,
   AB_SIDE_TRUTH,
   AB_SIDE_ORACLE_AT_A,
+  AB_SIDE_TRUTH_FREE, /* float64 from the initial parameters on, as a golden ran */
   AB_SIDE_WHAT_IF_PASSES, /* the oracle of their arithmetic, with one thing changed per pass */
   AB_SIDE_TERMS, /* the exact oracle, one pass per microbatch */
   AB_SIDE_SLOPE_UP, /* float64 with A's weights of one step moved along a direction, and the other way */
@@ -83,6 +84,8 @@ ab_status ab_judgement_open(struct ab_judgement *out, const struct ab_request *r
 ab_status ab_judgement_run(struct ab_judgement *j);
 void ab_judgement_close(struct ab_judgement *j);
 
+/* Runs float64 at its own parameters into AB_SIDE_TRUTH_FREE. */
+ab_status ab_judgement_run_truth_free(struct ab_judgement *j);
 /* Runs the f32 oracle at A's own parameters into AB_SIDE_ORACLE_AT_A. */
 ab_status ab_judgement_run_oracle_at_a(struct ab_judgement *j);
 /* Runs the exact oracle into AB_SIDE_TERMS, which has no values when the bundle is not of integers. */
@@ -108,6 +111,9 @@ bool ab_has_command(const struct ab_judgement *j);
 ab_status ab_judge_outside(struct ab_judgement *j);
 /* verdicts.c: the bound of one identity by j->own, which is ctx. */
 void ab_own_bounds(void *ctx, const struct ab_identity *id, double *given, double *own);
+/* outside.c: the same where runs go their own ways from the first update on; ctx is a struct ab_own_distance of two
+ * that do. As a bundle without bounds is judged: 4 x own, but not less than what MaxText is allowed. */
+void ab_free_bounds(void *ctx, const struct ab_identity *id, double *given, double *own);
 /* Runs the oracle's what-if passes (what_if.h), in float32 at A's own parameters; no values when that failed. */
 ab_status ab_judgement_run_what_if(struct ab_judgement *j, const char *words);
 /* explain.c: what the wrong tensors of A and B are. */

@@ -16,8 +16,7 @@ static ab_status values(void *ctx, int side, const struct ab_observation *observ
   return ab_kept_read(m->side[side]->values, &observation->id, out);
 }
 
-/* As a bundle without bounds of its own is judged: 4 x own, but not less than what MaxText is allowed. */
-static void bounds(void *ctx, const struct ab_identity *id, double *given, double *own) {
+void ab_free_bounds(void *ctx, const struct ab_identity *id, double *given, double *own) {
   bool parameter = ab_quantity_of(id) == AB_Q_PARAMETER;
   double least = ab_bounds_least(parameter ? AB_BOUND_PARAMETER : AB_BOUND_GRADIENT) / 4;
   ab_own_bounds(ctx, id, given, own);
@@ -92,7 +91,7 @@ static ab_status judge(struct ab_judgement *j, enum ab_fact fact, enum ab_side_p
                             .calibrated = j->request.require_calibration,
                             .values = values,
                             .values_ctx = &m,
-                            .bounds = bounds,
+                            .bounds = ab_free_bounds,
                             .bounds_ctx = &j->own};
   struct ab_recording *both[2];
   c.a = m.side[0]->recording;

@@ -126,17 +126,21 @@ static ab_status run_values(void *ctx, int side, const struct ab_observation *ob
   return ab_kept_read(run->values, &observation->id, out);
 }
 
+/* A golden is a run of its own from the first update on: so are the two whose distance bounds the run's. */
 static ab_status judge_golden(struct ab_judgement *j) {
   struct ab_expected owed;
+  struct ab_own_distance own;
   bool portable = j->opened.numerics == AB_NUMERICS_PORTABLE;
   const enum ab_side_place places[] = {AB_SIDE_A, AB_SIDE_B};
   if (!j->golden || j->stale) return AB_OK;
   AB_TRY(ab_expect_golden(&owed, &j->opened, j->golden->selection));
+  if (!portable) AB_TRY(ab_judgement_run_truth_free(j));
+  own = (struct ab_own_distance){ran(j, AB_SIDE_ORACLE), ran(j, AB_SIDE_TRUTH_FREE)};
   for (int i = 0; i < 2; i++) {
     struct ab_side_result *run = ran(j, places[i]);
     struct ab_comparison c = ab_golden_comparison(j->golden, run->recording, j->golden_recording, portable, &owed);
-    c.bounds = portable ? NULL : ab_own_bounds;
-    c.bounds_ctx = &j->own;
+    c.bounds = portable ? NULL : ab_free_bounds;
+    c.bounds_ctx = &own;
     c.calibrated = j->request.require_calibration;
     AB_TRY(add(j, &c));
     j->golden_differs |= j->verdict[j->verdicts - 1].exit != AB_EXIT_EQUAL;
