@@ -1,6 +1,5 @@
 #include "judgement.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -11,23 +10,6 @@
 #include "variables.h"
 
 enum { DEFAULT_TIMEOUT = 600 };
-
-void ab_judgement_trouble(struct ab_judgement *j, enum ab_exit exit, const char *sentence) {
-  if (!j->extra_sentence[0]) snprintf(j->extra_sentence, sizeof j->extra_sentence, "%s", sentence);
-  j->extra = ab_exit_fold(j->extra, exit);
-}
-
-ab_status ab_judgement_note(struct ab_judgement *j, const char *format, ...) {
-  char text[512];
-  va_list args;
-  if (j->notes == AB_NOTES_MAX) return AB_OK;
-  va_start(args, format);
-  vsnprintf(text, sizeof text, format, args);
-  va_end(args);
-  AB_TRY(ab_mem_string(&j->note[j->notes], text));
-  j->notes++;
-  return AB_OK;
-}
 
 /* A command has no route: no engine's counters, and nothing that is bitwise. */
 static const struct ab_route commands[] = {{.name = "a-cmd", .what = "a command", .family = AB_FAMILY_SEQUENTIAL},
@@ -251,10 +233,18 @@ ab_status ab_judgement_run_oracle_at_a(struct ab_judgement *j) {
   return AB_OK;
 }
 
-ab_status ab_judgement_run_truth_free(struct ab_judgement *j) {
-  struct ab_side_order order = oracle_order(j, "truth-free", "sequential64");
-  AB_TRY(ab_sides_run(&j->side[AB_SIDE_TRUTH_FREE], &order, 1));
-  succeeded(j, AB_SIDE_TRUTH_FREE);
+ab_status ab_judgement_run_free(struct ab_judgement *j) {
+  struct ab_side_order orders[] = {oracle_order(j, "free-truth", "sequential64"),
+                                   oracle_order(j, "free-golden", "sequential")};
+  struct ab_request request = j->request;
+  const char **arguments;
+  request.numerics = j->golden->numerics;
+  AB_TRY(ab_request_case_arguments(&arguments, &request));
+  orders[1].case_arguments = arguments;
+  ab_status status = ab_sides_run(&j->side[AB_SIDE_FREE_TRUTH], orders, 2);
+  ab_mem_free(arguments);
+  AB_TRY(status);
+  for (int i = 0; i < 2; i++) succeeded(j, (enum ab_side_place)(AB_SIDE_FREE_TRUTH + i));
   return AB_OK;
 }
 

@@ -22,7 +22,8 @@ enum ab_side_place {
   AB_SIDE_ORACLE,
   AB_SIDE_TRUTH,
   AB_SIDE_ORACLE_AT_A,
-  AB_SIDE_TRUTH_FREE, /* float64 from the initial parameters on, as a golden ran */
+  AB_SIDE_FREE_TRUTH, /* float64 from the initial parameters on, as a golden ran, */
+  AB_SIDE_FREE_GOLDEN, /* and the f32 oracle in the golden's numerics */
   AB_SIDE_WHAT_IF_PASSES, /* the oracle of their arithmetic, with one thing changed per pass */
   AB_SIDE_TERMS, /* the exact oracle, one pass per microbatch */
   AB_SIDE_SLOPE_UP, /* float64 with A's weights of one step moved along a direction, and the other way */
@@ -37,6 +38,7 @@ enum { AB_VERDICTS_MAX = 8, AB_NOTES_MAX = 16, AB_COMMON_MAX = 6 };
 /* The f32 oracle at A's parameters, and its distance to the f64 one: what an uncalibrated bound is made of. */
 struct ab_own_distance {
   const struct ab_side_result *oracle, *truth;
+  const struct ab_side_result *other; /* the f32 oracle in a golden's numerics: the farther one counts. NULL: none */
 };
 
 struct ab_judgement {
@@ -84,8 +86,8 @@ ab_status ab_judgement_open(struct ab_judgement *out, const struct ab_request *r
 ab_status ab_judgement_run(struct ab_judgement *j);
 void ab_judgement_close(struct ab_judgement *j);
 
-/* Runs float64 at its own parameters into AB_SIDE_TRUTH_FREE. */
-ab_status ab_judgement_run_truth_free(struct ab_judgement *j);
+/* Runs both oracles of a golden of other numerics than the run's, into AB_SIDE_FREE_*. */
+ab_status ab_judgement_run_free(struct ab_judgement *j);
 /* Runs the f32 oracle at A's own parameters into AB_SIDE_ORACLE_AT_A. */
 ab_status ab_judgement_run_oracle_at_a(struct ab_judgement *j);
 /* Runs the exact oracle into AB_SIDE_TERMS, which has no values when the bundle is not of integers. */
@@ -135,7 +137,7 @@ ab_status ab_judge_teeth(struct ab_judgement *j);
 ab_status ab_judge_counts(struct ab_judgement *j);
 /* verdicts.c: everything that is judged once the sides have run. */
 ab_status ab_judge_all(struct ab_judgement *j);
-/* The first trouble that is not a verdict stays; folded into the exit code. */
+/* notes.c. The first trouble that is not a verdict stays; folded into the exit code. */
 void ab_judgement_trouble(struct ab_judgement *j, enum ab_exit exit, const char *sentence);
 ab_status ab_judgement_note(struct ab_judgement *j, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

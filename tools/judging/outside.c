@@ -156,7 +156,7 @@ static ab_status judge_reference(struct ab_judgement *j, enum ab_side_place plac
 }
 
 ab_status ab_judge_outside(struct ab_judgement *j) {
-  j->own = (struct ab_own_distance){&j->side[AB_SIDE_ORACLE], &j->side[AB_SIDE_TRUTH]};
+  j->own = (struct ab_own_distance){.oracle = &j->side[AB_SIDE_ORACLE], .truth = &j->side[AB_SIDE_TRUTH]};
   AB_TRY(judge(j, AB_FACT_AB, AB_SIDE_A, AB_SIDE_B));
   AB_TRY(judge(j, AB_FACT_A_ORACLE, AB_SIDE_A, AB_SIDE_ORACLE));
   AB_TRY(judge(j, AB_FACT_B_ORACLE, AB_SIDE_B, AB_SIDE_ORACLE));

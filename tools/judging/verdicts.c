@@ -1,3 +1,4 @@
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -20,13 +21,18 @@ static struct ab_side_result *ran(struct ab_judgement *j, enum ab_side_place pla
   return j->side[place].values ? &j->side[place] : NULL;
 }
 
+static double error_of(const struct ab_side_result *side, const struct ab_side_result *truth,
+                       const struct ab_identity *id) {
+  const struct ab_recorded_metric *metric = ab_recording_metric(truth->recording, id->step, id->tensor);
+  return metric && id->layer < 0 ? ab_metric_error(side, &metric->metric) : ab_tensor_error(side, truth, id);
+}
+
 void ab_own_bounds(void *ctx, const struct ab_identity *id, double *given, double *own) {
   const struct ab_own_distance *sides = ctx;
   (void)given;
   if (!sides->oracle || !sides->truth) return;
-  const struct ab_recorded_metric *metric = ab_recording_metric(sides->truth->recording, id->step, id->tensor);
-  *own = metric && id->layer < 0 ? ab_metric_error(sides->oracle, &metric->metric)
-                                 : ab_tensor_error(sides->oracle, sides->truth, id);
+  *own = error_of(sides->oracle, sides->truth, id);
+  if (sides->other) *own = fmax(*own, error_of(sides->other, sides->truth, id));
 }
 
 static ab_status add(struct ab_judgement *j, const struct ab_comparison *c) {
@@ -134,8 +140,8 @@ static ab_status judge_golden(struct ab_judgement *j) {
   const enum ab_side_place places[] = {AB_SIDE_A, AB_SIDE_B};
   if (!j->golden || j->stale) return AB_OK;
   AB_TRY(ab_expect_golden(&owed, &j->opened, j->golden->selection));
-  if (!portable) AB_TRY(ab_judgement_run_truth_free(j));
-  own = (struct ab_own_distance){ran(j, AB_SIDE_ORACLE), ran(j, AB_SIDE_TRUTH_FREE)};
+  if (!portable) AB_TRY(ab_judgement_run_free(j));
+  own = (struct ab_own_distance){ran(j, AB_SIDE_ORACLE), ran(j, AB_SIDE_FREE_TRUTH), ran(j, AB_SIDE_FREE_GOLDEN)};
   for (int i = 0; i < 2; i++) {
     struct ab_side_result *run = ran(j, places[i]);
     struct ab_comparison c = ab_golden_comparison(j->golden, run->recording, j->golden_recording, portable, &owed);
