@@ -257,6 +257,7 @@ START_TEST(odd_but_right_files_are_read) {
   plant("{}", 0, 0);
   ck_ok(ab_safetensors_open(&file, at("h")));
   ck_assert_uint_eq(ab_safetensors_size(file), 0);
+  ck_assert_ptr_null(ab_safetensors_metadata(file, "format"));
   ab_safetensors_close(file);
 }
 END_TEST
