@@ -124,7 +124,13 @@ START_TEST(limits_hold_at_their_border) {
   ck_ok(try_parse("[1,2,3]", &limits));
   ck_fails(try_parse("[1,2,34]", &limits), AB_EFORMAT, "8 bytes, at most 7");
   limits.bytes = 9;
-  ck_fails(try_parse("[1,2,3,4]", &limits), AB_EFORMAT, "more than 4 values");
+  static const char *const fifth[] = {"[1,2,3,4]", "[1,2,3,[]]", "[1,2,3,{}]", "[1,2,3,\"\"]"};
+  for (size_t i = 0; i < sizeof fifth / sizeof *fifth; i++) {
+    limits.bytes = strlen(fifth[i]);
+    ck_fails(try_parse(fifth[i], &limits), AB_EFORMAT, "more than 4 values");
+  }
+  limits.bytes = 12;
+  ck_fails(try_parse("[1,2,3,true]", &limits), AB_EFORMAT, "more than 4 values");
 }
 END_TEST
 
