@@ -9,7 +9,7 @@
 #include "schedule.h"
 #include "what_if.h"
 
-enum { AGAINST_TRUTH = 1, NUMBERS = 16, METRICS_TOLD = 3 }; /* verdict of A; B's is the next */
+enum { NUMBERS = 16, METRICS_TOLD = 3 };
 
 /* Everything one side's explanation needs. */
 struct explaining {
@@ -172,7 +172,7 @@ ab_status ab_judge_explain(struct ab_judgement *j) {
   for (int i = 0; i < 2; i++) {
     struct explaining e = {.j = j,
                            .side = {&j->side[AB_SIDE_A + i], &j->side[f64 ? AB_SIDE_TRUTH : AB_SIDE_ORACLE]},
-                           .verdict = &j->verdict[AGAINST_TRUTH + i]};
+                           .verdict = &j->verdict[AB_AGAINST_ORACLE + i]};
     if (ab_verdict_parts(e.verdict) && e.side[0]->values && e.side[1]->values) AB_TRY(explain_side(&e));
   }
   return AB_OK;

@@ -33,6 +33,8 @@ enum ab_side_place {
   AB_SIDE_WINDOW_ORACLE,
   AB_SIDES
 };
+/* The verdict of A against the oracle of its own arithmetic; B's is the next, that of A against B the one before. */
+enum { AB_AGAINST_ORACLE = 1 };
 enum { AB_VERDICTS_MAX = 8, AB_NOTES_MAX = 16, AB_COMMON_MAX = 6 };
 
 /* The f32 oracle at A's parameters, and its distance to the f64 one: what an uncalibrated bound is made of. */

@@ -6,7 +6,7 @@
 #include "loss.h"
 
 /* Explanations that are written out per side; further ones are counted. */
-enum { SHOWN = 3, AGAINST_TRUTH = 1 /* verdict of A; B's is the next */ };
+enum { SHOWN = 3 };
 
 /* A sum of one term per microbatch, in values that residues can hold. */
 static bool has_terms(const struct ab_judgement *j) {
@@ -61,14 +61,14 @@ static ab_status explain_side(struct ab_judgement *j, const struct ab_terms *ter
 static ab_status explain_sides(struct ab_judgement *j, struct ab_terms *terms) {
   AB_TRY(add_terms(terms, &j->side[AB_SIDE_TERMS]));
   for (int i = 0; i < 2; i++)
-    if (ab_verdict_parts(&j->verdict[AGAINST_TRUTH + i])) AB_TRY(explain_side(j, terms, &j->side[AB_SIDE_A + i]));
+    if (ab_verdict_parts(&j->verdict[AB_AGAINST_ORACLE + i])) AB_TRY(explain_side(j, terms, &j->side[AB_SIDE_A + i]));
   return AB_OK;
 }
 
 ab_status ab_judge_terms(struct ab_judgement *j) {
   const struct ab_config *c = j->opened.config;
   struct ab_terms *terms;
-  bool wrong = ab_verdict_parts(&j->verdict[AGAINST_TRUTH]) || ab_verdict_parts(&j->verdict[AGAINST_TRUTH + 1]);
+  bool wrong = ab_verdict_parts(&j->verdict[AB_AGAINST_ORACLE]) || ab_verdict_parts(&j->verdict[AB_AGAINST_ORACLE + 1]);
   if (!wrong || !has_terms(j)) return AB_OK;
   AB_TRY(ab_judgement_run_terms(j));
   if (!j->side[AB_SIDE_TERMS].values) return AB_OK;

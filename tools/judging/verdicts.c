@@ -104,7 +104,7 @@ static ab_status judge_truth(struct ab_judgement *j, const struct ab_expected *s
   AB_TRY(judge_pair(j, b, oracle, pair, sides, NULL));
   enter(j, AB_FACT_B_ORACLE);
   if (j->a->arithmetic != AB_ARITHMETIC_F32) return AB_OK;
-  AB_TRY(own_of(own, j, &j->verdict[1]));
+  AB_TRY(own_of(own, j, &j->verdict[AB_AGAINST_ORACLE]));
   AB_TRY(judge_pair(j, a, truth, AB_PAIR_MIXED, &owed, own));
   enter(j, AB_FACT_SHARED);
   AB_TRY(ab_judge_nearer(j));

@@ -11,8 +11,6 @@
 #include "replay_outside.h"
 #include "version.h"
 
-enum { AGAINST_TRUTH = 1 /* verdict of A; B's is the next */ };
-
 /* The replay in progress. */
 struct replaying {
   struct ab_judgement *j;
@@ -173,9 +171,9 @@ static ab_status note_no_artifact(struct ab_judgement *j) {
 }
 
 ab_status ab_judge_replay(struct ab_judgement *j) {
-  struct replaying r = {.j = j, .wrong = ab_verdict_parts(&j->verdict[AGAINST_TRUTH]) ? 0 : 1};
+  struct replaying r = {.j = j, .wrong = ab_verdict_parts(&j->verdict[AB_AGAINST_ORACLE]) ? 0 : 1};
   bool f64 = j->a->arithmetic == AB_ARITHMETIC_F64 || j->a->arithmetic != j->b->arithmetic;
-  if (!f64 && ab_verdict_parts(&j->verdict[AGAINST_TRUTH + r.wrong])) {
+  if (!f64 && ab_verdict_parts(&j->verdict[AB_AGAINST_ORACLE + r.wrong])) {
     AB_TRY(ab_mem_new(&j->replay, 1, sizeof *j->replay));
     r.out = j->replay;
     AB_TRY(look(&r));
