@@ -11,7 +11,7 @@
 
 extern char **environ;
 
-enum { PATH_SIZE = 4096, MAX_PARENTS = 16 };
+enum { PATH_SIZE = 4096, MAX_PARENTS = 16, LONGEST_NAME = 255 };
 
 /* One value given on the command line. */
 struct override {
@@ -127,6 +127,9 @@ static ab_status read_parent(struct ab_yaml **out, const struct ab_yaml *child, 
   if (name->type != AB_YAML_STRING)
     return AB_FAIL(AB_ECONFIG, "%s:%d:%d: key 'base_config' is %s, expected a file name", child->name, name->line,
                    name->column, ab_yaml_type_name(name->type));
+  if (strlen(name->string) > LONGEST_NAME)
+    return AB_FAIL(AB_ECONFIG, "%s:%d:%d: key 'base_config' is a name of %zu bytes, expected at most %d", child->name,
+                   name->line, name->column, strlen(name->string), LONGEST_NAME);
   ab_status status = read_first(out, folders, name->string);
   if (status == AB_OK) return AB_OK;
   if (status != AB_ENOTFOUND)

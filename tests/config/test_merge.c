@@ -64,6 +64,11 @@ START_TEST(the_data_folder_may_be_elsewhere) {
 END_TEST
 
 START_TEST(a_bad_parent_is_refused) {
+  char long_name[300] = "base_config: ", *end = long_name + strlen(long_name);
+  memset(end, 'a', 256);
+  must_refuse(write_text(folder, "long.yml", long_name), "", "long.yml:1:14: key 'base_config' is a name of 256 bytes");
+  end[255] = '\0';
+  must_refuse(write_text(folder, "long.yml", long_name), "", "which is neither in");
   must_refuse(write_text(folder, "a.yml", "base_config: nowhere.yml\n"), "",
               "a.yml:1:14: key 'base_config' names 'nowhere.yml'");
   must_refuse(write_text(folder, "b.yml", "base_config: b.yml\n"), "", "makes a chain of more than 16 files");
