@@ -214,13 +214,13 @@ static void sweep_file(int folder, const char *name, int fd) {
   if (flock(fd, LOCK_EX | LOCK_NB) == 0) unlinkat(folder, name, 0);
 }
 
-/* A folder of another user is not ours to look into. */
-static void sweep_folder(int folder, const char *name, int fd) {
+/* Opened after its owner was seen to be gone: what is there under this name then was not put in place. */
+static void sweep_folder(int folder, const char *name) {
   char lock[NAME];
   if (!begins(name, FOLDER_PREFIX) || strlen(name) >= sizeof lock) return;
   memcpy(lock, name, strlen(name) + 1);
   lock[KIND] = 'l';
-  if (free_of_owner(folder, lock) && empty(fd, 0) == 0) unlinkat(folder, name, AT_REMOVEDIR);
+  if (free_of_owner(folder, lock)) remove_name(folder, name, 0);
 }
 
 /* A living owner holds a lock on its file, or on the one beside its folder. */
@@ -230,7 +230,7 @@ static void sweep_name(int folder, const char *name) {
   if (fd < 0) return;
   bool seen = fstat(fd, &about) == 0;
   if (seen && S_ISREG(about.st_mode)) sweep_file(folder, name, fd);
-  if (seen && S_ISDIR(about.st_mode) && about.st_uid == geteuid()) sweep_folder(folder, name, fd);
+  if (seen && S_ISDIR(about.st_mode) && about.st_uid == geteuid()) sweep_folder(folder, name); /* else not ours */
   close(fd);
 }
 

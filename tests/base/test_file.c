@@ -1,9 +1,11 @@
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "file_internal.h"
@@ -245,6 +247,35 @@ START_TEST(a_sweep_takes_what_dead_writers_left) {
 }
 END_TEST
 
+/* Sweeps of another process, again and again until it is killed. */
+static pid_t sweep_forever(void) {
+  pid_t child = fork();
+  ck_assert_int_ge(child, 0);
+  while (child == 0) (void)ab_folder_sweep(scratch);
+  return child;
+}
+
+START_TEST(what_is_put_in_place_during_a_sweep_stays) {
+  enum { TIMES = 300 };
+  pid_t child = sweep_forever();
+  int lost = 0;
+  for (int i = 0; i < TIMES; i++) {
+    char *folder, file[4200];
+    ck_ok(ab_scratch_beside(&folder, at("case")));
+    snprintf(file, sizeof file, "%s/f", folder);
+    ck_ok(ab_file_write(file, "x", 1));
+    ck_ok(ab_scratch_place(folder, at("case")));
+    lost += !ab_file_exists(at("case/f"));
+    unlink(at("case/f"));
+    ck_assert_int_eq(rmdir(at("case")), 0);
+    ab_mem_free(folder);
+  }
+  kill(child, SIGKILL);
+  waitpid(child, NULL, 0);
+  ck_assert_int_eq(lost, 0);
+}
+END_TEST
+
 START_TEST(bare_names_are_written_in_the_current_folder) {
   char before[4096];
   ck_assert_ptr_nonnull(getcwd(before, sizeof before));
@@ -271,6 +302,7 @@ static Suite *suite(void) {
   tcase_add_test(c, folders_are_made_listed_and_limited);
   tcase_add_test(c, only_scratch_folders_are_removed_and_links_not_followed);
   tcase_add_test(c, a_sweep_takes_what_dead_writers_left);
+  tcase_add_test(c, what_is_put_in_place_during_a_sweep_stays);
   tcase_add_test(c, bare_names_are_written_in_the_current_folder);
   suite_add_tcase(s, c);
   return s;
