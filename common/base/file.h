@@ -79,7 +79,8 @@ void ab_names_free(struct ab_names *names);
 /* A fresh folder of our own below `parent` (NULL: $TMPDIR, else /tmp), mode 0700; *out is its path (ab_mem_free). It
  * is locked while we live: what dead processes of ours left there is removed first. */
 ab_status ab_scratch_new(char **out, const char *parent);
-/* Removes it with all it holds; refuses a path whose last component is not a temporary name. Follows no link. */
+/* Removes it with all it holds, if it is still there under its name; refuses a path whose last component is not a
+ * temporary name. Follows no link. */
 ab_status ab_scratch_remove(const char *path);
 /* A scratch folder where `path` is to be; makes what is missing above it. */
 ab_status ab_scratch_beside(char **out, const char *path);

@@ -177,7 +177,7 @@ ab_status ab_scratch_remove(const char *path) {
   if (folder >= 0 && (empty(folder, 0) != 0 || rmdir(path) != 0)) error = errno;
   if (folder >= 0) close(folder);
   forget(path);
-  return error ? ab_file_fail("remove", path, error) : AB_OK;
+  return error && error != ENOENT ? ab_file_fail("remove", path, error) : AB_OK;
 }
 
 ab_status ab_scratch_beside(char **out, const char *path) {
