@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
-"""coverage.py BUILD [--uncovered PREFIX]: line and branch coverage of a build with -Db_coverage=true, from its .gcda
-files by gcov.
+"""coverage.py BUILD [--uncovered PREFIX]: line and branch coverage of a build with -Db_coverage=true, as gcovr has it.
 
 A row is a folder, or a parser, with the share of its lines that some test must run; headers count where they are. To
 stderr goes the table, to stdout `passed failed 0 coverage` for ./dev check-all. --uncovered prints the lines that no
@@ -17,39 +16,20 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 PARSERS = ('common/tensor/safetensors.c', 'common/tensor/npz.c')
 STRICT = ('common/base', 'common/config', 'common/compare', *PARSERS)
 LEAST, LEAST_STRICT = 90, 95  # percent of lines
-BATCH = 100  # .gcda files that one gcov reads
-
-
-def reports(build):
-    """What gcov says of each .gcda file. Objects of one source share its name, so all come through stdout."""
-    data = sorted(str(p.relative_to(build)) for p in build.rglob('*.gcda'))
-    for at in range(0, len(data), BATCH):
-        done = subprocess.run(['gcov', '--json-format', '--stdout', '--branch-probabilities', *data[at:at + BATCH]],
-                              cwd=build, capture_output=True, text=True, check=True)
-        for line in done.stdout.splitlines():
-            if line.startswith('{'):
-                yield json.loads(line)
-
-
-def source_of(report, name):
-    """The path below the root, None for what is not measured."""
-    path = (pathlib.Path(report['current_working_directory']) / name).resolve()
-    inside = path.is_relative_to(ROOT) and path.relative_to(ROOT).parts[0]
-    return str(path.relative_to(ROOT)) if inside and inside != 'tests' else None
 
 
 def measure(build):
-    """{file: {line: count}}, {file: {(line, place): count}}; what several objects ran of a header is added up."""
+    """{file: {line: count}}, {file: {(line, place): count}}"""
+    done = subprocess.run(['gcovr', '--root', str(ROOT), '--exclude', 'tests/', '--json', '-', str(build)],
+                          stdout=subprocess.PIPE, text=True, check=True)
     lines = collections.defaultdict(collections.Counter)
     branches = collections.defaultdict(collections.Counter)
-    for report in reports(build):
-        for file in report['files']:
-            source = source_of(report, file['file'])
-            for line in file['lines'] if source else ():
-                number = line['line_number']
-                lines[source][number] += line['count']
-                for place, branch in enumerate(line['branches']):
-                    branches[source][number, place] += branch['count']
+    for file in json.loads(done.stdout)['files']:
+        for line in file['lines']:
+            number = line['line_number']
+            lines[file['file']][number] += line['count']
+            for place, branch in enumerate(line['branches']):
+                branches[file['file']][number, place] += branch['count']
     return lines, branches
 
 
