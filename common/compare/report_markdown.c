@@ -84,11 +84,14 @@ static void fold(struct ab_page *page, const char *summary, const char *text) {
 }
 
 /* Appends what was made unless the block would become too long. */
-static void append(struct ab_sheet *sheet, struct ab_page *made) {
+static ab_status append(struct ab_sheet *sheet, struct ab_page *made) {
   size_t most = sheet->about.suite ? AB_MARKDOWN_MOST / 2 : AB_MARKDOWN_MOST - sheet->rows.used;
-  if (sheet->body.used + made->used > most) sheet->left_out[0]++;
-  else ab_page_put(&sheet->body, made->text ? made->text : "");
-  ab_page_free(made);
+  char *text;
+  AB_TRY(ab_page_take(&text, made));
+  if (sheet->body.used + strlen(text) > most) sheet->left_out[0]++;
+  else ab_page_put(&sheet->body, text);
+  ab_mem_free(text);
+  return AB_OK;
 }
 
 /* | name | outcome | cause | over their bound | */
@@ -140,10 +143,10 @@ ab_status ab_markdown_entry(struct ab_sheet *sheet, const struct ab_entry *e) {
   AB_TRY(ab_report_text(&text, e->report));
   if (alone) one(sheet, e, text);
   fold(&made, alone ? "the whole report" : e->name, text);
-  append(sheet, &made);
-  if (alone) repeat(&made, e->report);
-  append(sheet, &made);
   ab_mem_free(text);
+  AB_TRY(append(sheet, &made));
+  if (alone) repeat(&made, e->report);
+  AB_TRY(append(sheet, &made));
   return AB_OK;
 }
 
