@@ -57,16 +57,19 @@ static void note_bubble(struct ab_recording *r, const struct ab_observation *obs
   r->has_pole = true;
 }
 
+static ab_status fail_of(ab_status code, const struct ab_identity *id, const char *what) {
+  char text[AB_IDENTITY_TEXT];
+  ab_identity_print(text, id);
+  return AB_FAIL(code, "'%s' %s", text, what);
+}
+
 ab_status ab_recording_observe(struct ab_recording *r, const struct ab_observation *observation) {
   if (observation->at.bubble) {
     note_bubble(r, observation);
     return AB_OK;
   }
-  if (find_observation(r, &observation->id) != SIZE_MAX) {
-    char text[AB_IDENTITY_TEXT];
-    ab_identity_print(text, &observation->id);
-    return AB_FAIL(AB_EMISMATCH, "'%s' was observed twice", text);
-  }
+  if (find_observation(r, &observation->id) != SIZE_MAX)
+    return fail_of(AB_EMISMATCH, &observation->id, "was observed twice");
   AB_TRY(one_more(&r->observation, r->observations, &r->capacity[OBSERVATION], sizeof *r->observation));
   r->observation[r->observations] = (struct ab_recorded){*observation, r->order};
   AB_TRY(ab_index_add(&r->by_identity, r->observations, observation_hash, r->observation));
@@ -93,8 +96,10 @@ static size_t find_metric(const struct ab_recording *r, const struct ab_metric *
 }
 
 ab_status ab_recording_add_metric(struct ab_recording *r, const struct ab_metric *metric) {
+  char name[4 * AB_NAME_MAX];
+  ab_text_escape(name, sizeof name, metric->name);
   if (find_metric(r, metric) != SIZE_MAX)
-    return AB_FAIL(AB_EMISMATCH, "metric '%s' of step %d was reported twice", metric->name, metric->step);
+    return AB_FAIL(AB_EMISMATCH, "metric '%s' of step %d was reported twice", name, metric->step);
   AB_TRY(one_more(&r->metric, r->metrics, &r->capacity[METRIC], sizeof *r->metric));
   r->metric[r->metrics] = (struct ab_recorded_metric){*metric, r->order};
   AB_TRY(ab_index_add(&r->by_metric, r->metrics, metric_hash, r->metric));
@@ -125,7 +130,7 @@ ab_status ab_recording_add_counter(struct ab_recording *r, const struct ab_count
   size_t row = ab_index_find(&r->by_counter, counter_key_hash(counter), counter_is, r->counter, counter);
   if (row != SIZE_MAX) {
     if (__builtin_add_overflow(r->counter[row].amount, counter->amount, &r->counter[row].amount))
-      return AB_FAIL(AB_EFORMAT, "counter '%s' overflows", counter->id.tensor);
+      return fail_of(AB_EFORMAT, &counter->id, "overflows");
     return AB_OK;
   }
   AB_TRY(one_more(&r->counter, r->counters, &r->capacity[COUNTER], sizeof *r->counter));
@@ -149,7 +154,7 @@ static size_t find_fingerprint(const struct ab_recording *r, const struct ab_ide
 
 ab_status ab_recording_add_fingerprint(struct ab_recording *r, const struct ab_fingerprint *fingerprint) {
   if (find_fingerprint(r, &fingerprint->id) != SIZE_MAX)
-    return AB_FAIL(AB_EMISMATCH, "'%s' was fingerprinted twice", fingerprint->id.tensor);
+    return fail_of(AB_EMISMATCH, &fingerprint->id, "was fingerprinted twice");
   AB_TRY(one_more(&r->fingerprint, r->fingerprints, &r->capacity[FINGERPRINT], sizeof *r->fingerprint));
   r->fingerprint[r->fingerprints] = *fingerprint;
   AB_TRY(ab_index_add(&r->by_fingerprint, r->fingerprints, fingerprint_hash, r->fingerprint));

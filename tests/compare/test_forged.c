@@ -227,19 +227,19 @@ END_TEST
 
 START_TEST(repeated_metrics_fingerprints_and_overflowing_counters_are_refused) {
   struct ab_recording *r;
-  struct ab_metric m = {.step = 1, .name = "loss"};
-  struct ab_fingerprint fp = {.id = {0, 0, -1, 2, AB_BACKWARD, "mlp/wo/kernel"}};
-  struct ab_counter c = {.id = {.tensor = "gather"}, .amount = INT64_MAX};
+  struct ab_metric m = {.step = 1, .name = "lo\x01s"};
+  struct ab_fingerprint fp = {.id = {0, 0, -1, 2, AB_BACKWARD, "mlp/\x7f/kernel"}};
+  struct ab_counter c = {.id = {0, 0, -1, -1, AB_FORWARD, "\xe5xecute"}, .amount = INT64_MAX};
   ck_ok(ab_recording_new(&r, "forged"));
   ck_ok(ab_recording_add_metric(r, &m));
-  ck_fails(ab_recording_add_metric(r, &m), AB_EMISMATCH, "'loss' of step 1 was reported twice");
+  ck_fails(ab_recording_add_metric(r, &m), AB_EMISMATCH, "'lo\\x01s' of step 1 was reported twice");
   m.step = 2;
   ck_ok(ab_recording_add_metric(r, &m));
   ck_ok(ab_recording_add_fingerprint(r, &fp));
-  ck_fails(ab_recording_add_fingerprint(r, &fp), AB_EMISMATCH, "fingerprinted twice");
+  ck_fails(ab_recording_add_fingerprint(r, &fp), AB_EMISMATCH, "mlp/\\x7f/kernel backward' was fingerprinted twice");
   ck_ok(ab_recording_add_counter(r, &c));
   c.amount = 1;
-  ck_fails(ab_recording_add_counter(r, &c), AB_EFORMAT, "'gather' overflows");
+  ck_fails(ab_recording_add_counter(r, &c), AB_EFORMAT, "'step 0 \\xe5xecute forward' overflows");
   ab_recording_free(r);
 }
 END_TEST
