@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "text.h"
+
 static _Thread_local ab_status last;
 static _Thread_local char message[1024];
 static _Thread_local char trace[1024];
@@ -26,7 +28,7 @@ void ab_status_fail(ab_status code, const char *file, int line, const char *form
   va_start(args, format);
   vsnprintf(sentence, sizeof sentence, format, args);
   va_end(args);
-  memcpy(message, sentence, sizeof message);
+  ab_text_escape(message, sizeof message, sentence);
   trace[0] = '\0';
   append_place(file, line);
 }

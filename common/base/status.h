@@ -1,7 +1,8 @@
 /* Status codes and the error sentence.
  *
  * Every fallible function returns ab_status. The first failure writes one sentence into a fixed thread-local
- * buffer; each AB_TRY that passes it on appends its place. Nothing on this path allocates, prints or exits.
+ * buffer, escaped by ab_text_escape, for names and values in it may come from anywhere; each AB_TRY that passes it on
+ * appends its place. Nothing on this path allocates, prints or exits.
  */
 #pragma once
 

@@ -96,10 +96,8 @@ static size_t find_metric(const struct ab_recording *r, const struct ab_metric *
 }
 
 ab_status ab_recording_add_metric(struct ab_recording *r, const struct ab_metric *metric) {
-  char name[4 * AB_NAME_MAX];
-  ab_text_escape(name, sizeof name, metric->name);
   if (find_metric(r, metric) != SIZE_MAX)
-    return AB_FAIL(AB_EMISMATCH, "metric '%s' of step %d was reported twice", name, metric->step);
+    return AB_FAIL(AB_EMISMATCH, "metric '%s' of step %d was reported twice", metric->name, metric->step);
   AB_TRY(one_more(&r->metric, r->metrics, &r->capacity[METRIC], sizeof *r->metric));
   r->metric[r->metrics] = (struct ab_recorded_metric){*metric, r->order};
   AB_TRY(ab_index_add(&r->by_metric, r->metrics, metric_hash, r->metric));

@@ -110,6 +110,21 @@ START_TEST(the_first_of_the_nearest_names_is_kept) {
 }
 END_TEST
 
+START_TEST(no_sentence_steers_a_terminal) {
+  char names[2000];
+  memset(names, 'a', sizeof names - 1);
+  names[sizeof names - 1] = '\0';
+  ck_assert_int_eq(AB_FAIL(AB_EFORMAT, "'%s' of %d", "lo\x01ss\xef\xbf\xbf\n", 3), AB_EFORMAT);
+  ck_assert_str_eq(ab_status_message(), "'lo\\x01ss\\xef\\xbf\\xbf\\x0a' of 3");
+  ck_assert_int_eq(AB_FAIL(AB_EIO, "twice: %s", ab_status_message()), AB_EIO);
+  ck_assert_str_eq(ab_status_message(), "twice: 'lo\\x01ss\\xef\\xbf\\xbf\\x0a' of 3");
+  memcpy(names + 1021, "\xc3\xa9", 2); /* where the sentence is cut */
+  ck_assert_int_eq(AB_FAIL(AB_EIO, "%s", names), AB_EIO);
+  ck_assert(ab_text_is_printable(ab_status_message()));
+  ab_status_clear();
+}
+END_TEST
+
 static Suite *suite(void) {
   Suite *s = suite_create("text");
   TCase *c = tcase_create("text");
@@ -119,6 +134,7 @@ static Suite *suite(void) {
   tcase_add_test(c, edit_distance_counts_edits);
   tcase_add_test(c, the_distance_is_that_of_levenshtein);
   tcase_add_test(c, the_first_of_the_nearest_names_is_kept);
+  tcase_add_test(c, no_sentence_steers_a_terminal);
   suite_add_tcase(s, c);
   return s;
 }
