@@ -25,7 +25,7 @@ def measure(build):
     lines = collections.defaultdict(collections.Counter)
     branches = collections.defaultdict(collections.Counter)
     for file in json.loads(done.stdout)['files']:
-        for line in file['lines']:
+        for line in (row for row in file['lines'] if not row['gcovr/noncode']):
             number = line['line_number']
             lines[file['file']][number] += line['count']
             for place, branch in enumerate(line['branches']):
