@@ -31,7 +31,7 @@ static void keep_tail(struct ab_process_result *result, const char *bytes, size_
 
 static void end_soon(struct running *running) {
   if (running->kill_at > 0 || !running->pid) return;
-  running->kill_at = process_now() + mercy;
+  running->kill_at = ab_process_now() + mercy;
   kill(-running->pid, SIGTERM);
 }
 
@@ -64,7 +64,7 @@ static void look_for_end(struct running *running) {
   if (running->ended || waitid(P_PID, (id_t)running->pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0) return;
   if (info.si_pid != running->pid) return;
   running->ended = true;
-  double until = process_now() + leftovers;
+  double until = ab_process_now() + leftovers;
   if (running->kill_at == 0 || until < running->kill_at) running->kill_at = until;
 }
 
@@ -114,7 +114,7 @@ static void finish(struct running *running) {
   do pid = wait4(ended, &status, 0, &usage);
   while (pid < 0 && errno == EINTR);
   if (pid > 0) note_status(running->result, status);
-  running->result->seconds = process_now() - running->started;
+  running->result->seconds = ab_process_now() - running->started;
   running->result->peak_memory = (uint64_t)usage.ru_maxrss * 1024;
   drain_and_close(running, &running->stream);
   drain_and_close(running, &running->tail);
@@ -123,7 +123,7 @@ static void finish(struct running *running) {
 
 /* Ended, overdue, or still running. */
 static void judge(struct running *running) {
-  double now = process_now();
+  double now = ab_process_now();
   look_for_end(running);
   if (running->ended && running->stream < 0 && running->tail < 0) {
     finish(running);
@@ -147,7 +147,7 @@ static void sooner(double *wake, double when) {
 
 /* Milliseconds until the next thing to do, rounded up. */
 static int patience(const struct running *all, size_t count) {
-  double now = process_now(), wake = now + 3600;
+  double now = ab_process_now(), wake = now + 3600;
   for (size_t i = 0; i < count; i++) {
     if (!all[i].pid) continue;
     if (!all[i].result->timed_out) sooner(&wake, all[i].deadline);

@@ -48,6 +48,8 @@ ab_status ab_process_run(struct ab_process_result *out, const struct ab_process_
  * returned. */
 ab_status ab_process_run_all(struct ab_process_result *out, const struct ab_process_spec *specs, size_t count);
 
+/* Seconds of the clock that deadlines go by: it only moves on. */
+double ab_process_now(void);
 /* "exited with code 7", "was killed by SIGSEGV", "did not finish in time ..."; cut to size. */
 void ab_process_print(char *text, size_t size, const struct ab_process_result *result);
 /* AB_OK for exit code 0 in time with no pipe held, else AB_ECOMM: "<name> <print>: <last line of the tail>". */

@@ -16,7 +16,6 @@ struct running {
   ab_status failed;                  /* of take */
 };
 
-double process_now(void);
 /* Starts the program of running->spec and fills the rest. */
 ab_status process_start(struct running *running);
 /* For a signal handler, safe there: kills every process group of a run that is under way. */

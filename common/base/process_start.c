@@ -19,7 +19,7 @@ extern char **environ;
 
 #define PARENT_VARIABLE "AB_PARENT"
 
-double process_now(void) {
+double ab_process_now(void) {
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
   return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
@@ -137,7 +137,7 @@ static void note_start(struct running *running, int stream[2], int tail[2]) {
   running->stream = stream[0];
   running->tail = tail[0];
   running->pidfd = (int)syscall(SYS_pidfd_open, running->pid, 0);
-  running->started = process_now();
+  running->started = ab_process_now();
   if (spec->timeout > 0) running->deadline = running->started + spec->timeout;
   struct rlimit limit = {spec->memory_limit, spec->memory_limit};
   if (spec->memory_limit) prlimit(running->pid, RLIMIT_AS, &limit, NULL);

@@ -4,17 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <time.h>
 
 #include "bench_cases.h"
 #include "mem.h"
+#include "process.h"
 #include "suite.h"
-
-static double wall(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
 
 static double seconds_of(const struct timeval *time) { return (double)time->tv_sec + (double)time->tv_usec * 1e-6; }
 
@@ -49,10 +43,10 @@ static ab_status check_equal(const struct ab_judgement *j) {
 static ab_status one_round(struct bench_compare *out, const char *path, long round) {
   struct ab_judgement j;
   struct ab_request request = {.target = path};
-  double begin = wall(), used = processor();
+  double begin = ab_process_now(), used = processor();
   AB_TRY(ab_judgement_open(&j, &request));
   ab_status status = ab_judgement_run(&j);
-  out->seconds[round] = wall() - begin;
+  out->seconds[round] = ab_process_now() - begin;
   out->processor_seconds[round] = processor() - used;
   out->steps = j.opened.steps;
   if (status == AB_OK) status = check_equal(&j);
@@ -79,13 +73,13 @@ ab_status bench_compare_measure(struct bench_compare *out, long rounds) {
 static ab_status run_suite(struct bench_suite *out, const struct ab_suite *suite) {
   struct ab_suite_result *results;
   struct ab_request plain = {0};
-  double begin = wall(), used = processor();
+  double begin = ab_process_now(), used = processor();
   AB_TRY(ab_mem_new(&results, suite->rows, sizeof *results));
   ab_status status = ab_suite_run_rows(results, suite, &plain);
   enum ab_exit exit = ab_suite_exit(suite, results);
   ab_suite_results_free(results, suite->rows);
   AB_TRY(status);
-  *out = (struct bench_suite){.seconds = wall() - begin, .processor_seconds = processor() - used};
+  *out = (struct bench_suite){.seconds = ab_process_now() - begin, .processor_seconds = processor() - used};
   for (size_t i = 0; i < suite->rows; i++) out->cases += !suite->row[i].skip;
   if (exit == AB_EXIT_EQUAL) return AB_OK;
   return AB_FAIL(AB_EMISMATCH, "the suite ends with '%s'; expected equal: run ab_compare --suite %s",

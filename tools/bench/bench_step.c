@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "bench_calls.h"
+#include "bench_child.h"
 #include "run.h"
 #include "version.h"
 
@@ -21,14 +22,8 @@ struct measured {
   struct clocks begin; /* of the step under way */
 };
 
-static double read_clock(clockid_t clock) {
-  struct timespec now;
-  clock_gettime(clock, &now);
-  return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
-
 static struct clocks clocks_now(void) {
-  return (struct clocks){read_clock(CLOCK_MONOTONIC), read_clock(CLOCK_PROCESS_CPUTIME_ID)};
+  return (struct clocks){bench_clock(CLOCK_MONOTONIC), bench_clock(CLOCK_PROCESS_CPUTIME_ID)};
 }
 
 static struct clocks clocks_since(const struct clocks *begin) {

@@ -2,11 +2,11 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "file.h"
 #include "limits.h"
 #include "mem.h"
+#include "process.h"
 #include "variables.h"
 
 enum { DEFAULT_TIMEOUT = 600 };
@@ -351,19 +351,13 @@ static ab_status run(struct ab_judgement *j) {
   return status;
 }
 
-static double now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 ab_status ab_judgement_run(struct ab_judgement *j) {
-  double start = now();
+  double start = ab_process_now();
   size_t planned = j->a->arithmetic == AB_ARITHMETIC_EXACT ? 3 : 4;
   ab_progress_begin(&j->progress, j->request.papers.progress, j->request.label, (size_t)j->opened.steps, planned);
   ab_status status = run(j);
   ab_progress_end(&j->progress);
-  j->seconds = now() - start;
+  j->seconds = ab_process_now() - start;
   return status;
 }
 

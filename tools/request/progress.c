@@ -3,19 +3,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "process.h"
 #include "text.h"
 
 enum { WIDTH = 78 };
 static const char erase[] = "\r\x1b[K";
-
-static double now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static bool is_set(const char *variable) {
   const char *value = getenv(variable);
@@ -31,7 +25,7 @@ static bool wanted(const char *choice) {
 void ab_progress_begin(struct ab_progress *p, const char *choice, const char *label, size_t steps, size_t planned) {
   bool at_once = choice && strcmp(choice, "always") == 0;
   *p = (struct ab_progress){.on = wanted(choice), .label = label ? label : "", .steps = steps, .planned = planned};
-  p->start = p->last = now();
+  p->start = p->last = ab_process_now();
   p->after = at_once ? 0 : 1;
 }
 
@@ -68,7 +62,7 @@ void ab_progress_take(struct ab_progress *p, const char *name, const struct ab_r
   size_t step = reached(recording), place = place_of(p, recording);
   if (p->reached[place] == step) return;
   p->reached[place] = step;
-  double time = now();
+  double time = ab_process_now();
   if (time - p->start < p->after || (p->shown && time - p->last < 0.1)) return;
   char text[WIDTH];
   ab_progress_print(text, sizeof text, p, name, step, time - p->start);

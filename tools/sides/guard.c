@@ -10,7 +10,6 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "process.h"
@@ -31,12 +30,6 @@ struct guard {
   pid_t holder;         /* of a descriptor; 0: none */
   char name[NAME];      /* the holder's */
 };
-
-static double now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* False when no child is left. */
 static bool reap(struct guard *g) {
@@ -125,8 +118,8 @@ static void end_all(struct guard *g) {
 
 static void watch(struct guard *g) {
   while (!g->told && reap(g) && !g->ended) wait_for_news(g, 3600);
-  double until = now() + leftovers;
-  for (double left; !g->told && reap(g) && (left = until - now()) > 0;) wait_for_news(g, left);
+  double until = ab_process_now() + leftovers;
+  for (double left; !g->told && reap(g) && (left = until - ab_process_now()) > 0;) wait_for_news(g, left);
   if (!g->told && reap(g)) each_child(g, look_for_holder);
   end_all(g);
 }
