@@ -22,14 +22,12 @@ def measure(build):
     """{file: {line: count}}, {file: {(line, place): count}}"""
     done = subprocess.run(['gcovr', '--root', str(ROOT), '--exclude', 'tests/', '--json', '-', str(build)],
                           stdout=subprocess.PIPE, text=True, check=True)
-    lines = collections.defaultdict(collections.Counter)
-    branches = collections.defaultdict(collections.Counter)
+    lines, branches = {}, {}
     for file in json.loads(done.stdout)['files']:
-        for line in (row for row in file['lines'] if not row['gcovr/noncode']):
-            number = line['line_number']
-            lines[file['file']][number] += line['count']
-            for place, branch in enumerate(line['branches']):
-                branches[file['file']][number, place] += branch['count']
+        code = [line for line in file['lines'] if not line['gcovr/noncode']]
+        lines[file['file']] = {line['line_number']: line['count'] for line in code}
+        branches[file['file']] = {(line['line_number'], place): branch['count']
+                                  for line in code for place, branch in enumerate(line['branches'])}
     return lines, branches
 
 

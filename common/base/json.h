@@ -56,10 +56,6 @@ const struct ab_json *ab_json_find(const struct ab_json *object, const char *key
  * missing. of: what it is, for the sentence: "abpipe-golden/2", "a calibration". */
 ab_status ab_json_only_keys(const struct ab_json *object, const char *const *keys, const char *of);
 
-/* AB_EFORMAT unless the object has exactly these members: `keys` ends with NULL, a name that begins with '?' may be
- * missing. of: what it is, for the sentence: "abpipe-golden/2". */
-ab_status ab_json_only_keys(const struct ab_json *object, const char *const *keys, const char *of);
-
 /* A member that must be there, of any type: AB_EFORMAT naming text and key otherwise. */
 ab_status ab_json_get(const struct ab_json **out, const struct ab_json *object, const char *key);
 /* And of a type. */

@@ -146,6 +146,20 @@ static inline struct ab_comparison comparison_of(struct both *both, struct side 
                                 .values_ctx = both};
 }
 
+/* Without its kinds. */
+static inline struct ab_calibration *calibration_begun(const char *config_digest, int64_t seed) {
+  struct ab_calibration *c;
+  ck_ok(ab_mem_new(&c, 1, sizeof *c));
+  char **texts[] = {&c->created, &c->commit, &c->numerics, &c->cores, &c->dropped};
+  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) ck_ok(ab_mem_string(texts[i], "word"));
+  ck_ok(ab_mem_string(&c->config_digest, config_digest));
+  c->runs = AB_CALIBRATION_RUNS;
+  c->seed = seed;
+  c->layers = 4;
+  c->reduction = 1024;
+  return c;
+}
+
 /* Two equal runs; b in another order of arrival. */
 struct fixture {
   struct side a, b;

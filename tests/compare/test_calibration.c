@@ -7,14 +7,7 @@
 #include "sides.h"
 
 static struct ab_calibration *small(void) {
-  struct ab_calibration *c;
-  ck_ok(ab_mem_new(&c, 1, sizeof *c));
-  char **texts[] = {&c->config_digest, &c->created, &c->commit, &c->numerics, &c->cores, &c->dropped};
-  for (size_t i = 0; i < 6; i++) ck_ok(ab_mem_string(texts[i], "x"));
-  c->runs = AB_CALIBRATION_RUNS;
-  c->seed = 1;
-  c->layers = 4;
-  c->reduction = 1024;
+  struct ab_calibration *c = calibration_begun("x", 1);
   ck_ok(ab_calibration_add(c, "weight gradient mlp/wo/kernel", 1e-6));
   ck_ok(ab_calibration_add(c, "weight gradient mlp/wo/kernel", 2e-6));
   ck_ok(ab_calibration_add(c, "weight gradient mlp/wo/kernel", 1.5e-6));

@@ -250,18 +250,10 @@ END_TEST
 /* With all that a golden may hold. */
 static char *full_text(void) {
   struct ab_golden *g = portable_golden();
-  struct ab_calibration *c;
+  struct ab_calibration *c = calibration_begun(g->config_digest, 7);
   char *text;
   ck_ok(ab_golden_log(g, "2026-01-03", "moved", "0123456789abcdef0123456789abcdef", 0.25));
-  ck_ok(ab_mem_new(&c, 1, sizeof *c));
   g->calibration = c;
-  char **texts[] = {&c->created, &c->commit, &c->numerics, &c->cores, &c->dropped};
-  for (size_t i = 0; i < 5; i++) ck_ok(ab_mem_string(texts[i], "word"));
-  ck_ok(ab_mem_string(&c->config_digest, g->config_digest));
-  c->runs = AB_CALIBRATION_RUNS;
-  c->seed = 7;
-  c->layers = 4;
-  c->reduction = 1024;
   ck_ok(ab_calibration_add(c, "weight gradient mlp/wo/kernel", 2e-6));
   ck_ok(ab_calibration_add(c, "metric loss", 1e-9));
   ab_calibration_conclude(c);

@@ -17,27 +17,25 @@ static void sow(struct side *s, double mean, double stdev, const char *deviation
   ab_recording_complete(s->recording);
 }
 
-static ab_status read_side(void *ctx, int side, const struct ab_observation *observation, struct ab_view *out) {
-  struct side *const *sides = ctx;
-  char path[AB_IDENTITY_TEXT];
-  ab_identity_print(path, &observation->id);
-  *out = ab_view_of(ab_tree_find(sides[side]->tree, path));
-  return AB_OK;
+/* And frees both. */
+static struct ab_verdict judge_pair(struct side *a, struct side *b, enum ab_pair pair, bool values) {
+  struct both both;
+  struct ab_verdict v;
+  struct ab_comparison c = comparison_of(&both, a, b);
+  c.pair = pair;
+  c.expected = ab_expected_none();
+  if (!values) c.values = NULL;
+  ck_ok(ab_verdict(&v, &c));
+  side_free(a);
+  side_free(b);
+  return v;
 }
 
 static struct ab_verdict judge_means(double mean_a, double mean_b, double stdev, const char *deviation, bool values) {
-  struct side a = side_new("a"), b = side_new("b"), *sides[] = {&a, &b};
-  struct ab_verdict v;
+  struct side a = side_new("a"), b = side_new("b");
   sow(&a, mean_a, stdev, deviation);
   sow(&b, mean_b, stdev, deviation);
-  struct ab_comparison c = {.a = a.recording, .b = b.recording, .pair = AB_PAIR_F64, .quantities = AB_Q_ALL,
-                            .values = values ? read_side : NULL, .values_ctx = sides};
-  c.expected.steps = AB_UNCOUNTED;
-  for (int q = 0; q < AB_QUANTITIES; q++) c.expected.tensors[q] = c.expected.elements[q] = AB_UNCOUNTED;
-  ck_ok(ab_verdict(&v, &c));
-  side_free(&a);
-  side_free(&b);
-  return v;
+  return judge_pair(&a, &b, AB_PAIR_F64, values);
 }
 
 /* {mean of a, of b, stdev, distance}: sqrt(3^2 + 4^2) = 5. */
@@ -85,22 +83,16 @@ END_TEST
 /* Gradients of one layer, four elements each: the first of the query's is given, the value's norm is 2. */
 static struct ab_verdict judge_attention(double a_value, double b_value, const char *name, enum ab_phase phase,
                                          const char *beside) {
-  struct side side[2] = {side_new("linen64"), side_new("sequential64")}, *sides[] = {&side[0], &side[1]};
+  struct side side[2] = {side_new("linen64"), side_new("sequential64")};
   const char *const names[] = {name, beside};
-  struct ab_verdict v;
   for (int i = 0; i < 4; i++) {
     struct ab_identity id = identity(0, 1, names[i % 2], phase);
-    struct ab_tensor *tensor = side_tensor(sides[i / 2], &id, AB_F64, (struct ab_shape){1, {4}});
+    struct ab_tensor *tensor = side_tensor(&side[i / 2], &id, AB_F64, (struct ab_shape){1, {4}});
     ((double *)tensor->data)[1] = i % 2 ? 2 : i / 2 ? b_value : a_value;
-    side_observe(sides[i / 2], &id);
+    side_observe(&side[i / 2], &id);
   }
   for (int s = 0; s < 2; s++) ab_recording_complete(side[s].recording);
-  struct ab_comparison c = {.a = side[0].recording, .b = side[1].recording, .pair = AB_PAIR_MIXED,
-                            .quantities = AB_Q_ALL, .expected = ab_expected_none(), .values = read_side,
-                            .values_ctx = sides};
-  ck_ok(ab_verdict(&v, &c));
-  for (int s = 0; s < 2; s++) side_free(&side[s]);
-  return v;
+  return judge_pair(&side[0], &side[1], AB_PAIR_MIXED, true);
 }
 
 #define Q "self_attention/query/kernel"

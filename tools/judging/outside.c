@@ -165,8 +165,8 @@ ab_status ab_judge_outside(struct ab_judgement *j) {
   AB_TRY(judge_reference(j, AB_SIDE_B));
   AB_TRY(ab_judge_counts(j));
   j->cause = ab_cause_of(j->facts);
-  AB_TRY(note_given(j, "a", &j->side[AB_SIDE_A].given, &j->verdict[1]));
-  AB_TRY(note_given(j, "b", &j->side[AB_SIDE_B].given, &j->verdict[2]));
+  AB_TRY(note_given(j, "a", &j->side[AB_SIDE_A].given, &j->verdict[AB_AGAINST_ORACLE]));
+  AB_TRY(note_given(j, "b", &j->side[AB_SIDE_B].given, &j->verdict[AB_AGAINST_ORACLE + 1]));
   AB_TRY(ab_judgement_note(j, "the bounds of a command are 4 x the f32 oracle's own distance to the f64 one, but at "
                            "least %g, and %g for parameters", ab_bounds_least(AB_BOUND_GRADIENT),
                            ab_bounds_least(AB_BOUND_PARAMETER)));

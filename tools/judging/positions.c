@@ -5,7 +5,6 @@
 #include "mem.h"
 #include "observed.h"
 #include "threefry.h"
-#include "upstream.h"
 
 enum { DROPOUT_STREAM = 1 };
 

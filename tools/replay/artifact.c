@@ -8,7 +8,6 @@
 #include "json.h"
 #include "mem.h"
 #include "safetensors.h"
-#include "text.h"
 
 #define JSON_NAME "artifact.json"
 static const char *const files[] = {JSON_NAME, "config.yml", "inputs.safetensors", "recorded.safetensors"};
@@ -172,9 +171,7 @@ static ab_status read_choice(int *out, const struct ab_json *json, const char *k
       *out = i;
       return AB_OK;
     }
-  char shown[80];
-  ab_text_escape(shown, sizeof shown, text);
-  return AB_FAIL(AB_EFORMAT, "artifact.json: '%s' is '%s', which this version does not know", key, shown);
+  return AB_FAIL(AB_EFORMAT, "artifact.json: '%s' is '%.79s', which this version does not know", key, text);
 }
 
 static ab_status read_text(char *out, size_t size, const struct ab_json *json, const char *key) {

@@ -9,13 +9,12 @@
 
 __attribute__((format(printf, 3, 4))) static ab_status wrong(const struct ab_yaml *yaml,
                                                              const struct ab_yaml_node *node, const char *format, ...) {
-  char what[512], shown[600];
+  char what[512];
   va_list args;
   va_start(args, format);
   vsnprintf(what, sizeof what, format, args);
   va_end(args);
-  ab_text_escape(shown, sizeof shown, what);
-  return AB_FAIL(AB_EFORMAT, "%s:%d:%d: %s", yaml->name, node->line, node->column, shown);
+  return AB_FAIL(AB_EFORMAT, "%s:%d:%d: %s", yaml->name, node->line, node->column, what);
 }
 
 static const struct ab_yaml_node *next(const struct ab_yaml_node *node) { return node + node->span; }
