@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """./dev mutants: changes one place of a C file at a time and asks the tests that cover the file.
 
-run.py [FILE ...] [--sample N] [--seed S] [--named LIST] [--only TEXT] [--units] [--script NAME] [--jobs N] [--first N]
-       [--scratch DIR] [--json FILE] [--again] [--list] [--counts]
+run.py [FILE ...] [--sample N] [--seed S] [--named LIST] [--only TEXT] [--gross] [--units] [--script NAME] [--jobs N]
+       [--first N] [--scratch DIR] [--json FILE] [--again] [--list] [--counts]
 
 A mutant that does not compile, or whose object file is the same, is none. It is killed when a test is red, crashes or
 takes too long, and survives when all are green. A survivor must stand in survivors.txt with a reason; exit 1 otherwise,
@@ -33,6 +33,8 @@ VERDICT = ('common/compare/verdict.c', 'common/compare/judge.c', 'common/compare
            'common/compare/cause.c', 'common/compare/exitcode.c', 'common/compare/golden_compare.c',
            'common/compare/recording.c', 'common/compare/calibration.c', 'common/compare/distance.c',
            'common/compare/fingerprint.c', 'common/compare/identity.c')
+# An inverted comparison, off by one, a swallowed NaN, a skipped leaf, a wrong unit.
+GROSS = ('compare', 'negation', 'off by one', 'check', 'word', 'skipped last', 'unit')
 SLACK, LEAST = 10, 20  # a test takes too long at ten times what it took before, at least 20 s
 
 
@@ -162,6 +164,8 @@ def choose(args):
     chosen = []
     for file, source in sources_of(args.files).items():
         found = [m for m in operators.mutants_of(file, source) if args.only in m.name]
+        if args.gross:
+            found = [m for m in found if m.op in GROSS]
         if args.sample and args.sample < len(found):
             kept = set(random.Random(f'{args.seed} {file}').sample(range(len(found)), args.sample))
             found = [m for i, m in enumerate(found) if i in kept]
@@ -226,6 +230,7 @@ def main():
     parser.add_argument('--seed', type=int, default=1)
     parser.add_argument('--named', type=pathlib.Path, help='mutants by name, from a file')
     parser.add_argument('--only', default='', help='mutants whose name has this text')
+    parser.add_argument('--gross', action='store_true', help=f'only these operators: {", ".join(GROSS)}')
     parser.add_argument('--units', action='store_true', help='unit tests only')
     parser.add_argument('--script', action='append', help='only this one of the scripts; may be repeated')
     parser.add_argument('--jobs', type=int, default=1)
