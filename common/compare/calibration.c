@@ -26,13 +26,15 @@ static struct ab_calibrated *find(const struct ab_calibration *c, const char *ki
 
 ab_status ab_calibration_add(struct ab_calibration *c, const char *kind, double error) {
   struct ab_calibrated *row = find(c, kind);
+  if (!(error >= 0 && isfinite(error)))
+    return AB_FAIL(AB_EMISMATCH, "the error of '%.100s' is %g; expected a finite distance", kind, error);
   if (!row) {
     AB_TRY(ab_mem_resize(&c->kind, c->kinds + 1, sizeof *c->kind));
     row = &c->kind[c->kinds++];
     *row = (struct ab_calibrated){0};
     snprintf(row->kind, sizeof row->kind, "%s", kind);
   }
-  if (!(error <= row->largest)) row->largest = error;
+  row->largest = fmax(row->largest, error);
   return AB_OK;
 }
 

@@ -41,7 +41,8 @@ struct ab_calibration {
 void ab_calibration_free(struct ab_calibration *calibration);
 
 void ab_calibration_kind(char kind[AB_KIND_TEXT], const struct ab_identity *id, enum ab_quantity quantity);
-/* Takes in one error of a kind: the largest is kept, of all runs. */
+/* Takes in one error of a kind: the largest is kept, of all runs. AB_EMISMATCH for NaN, infinity and less than 0: no
+ * bound follows from them. */
 ab_status ab_calibration_add(struct ab_calibration *calibration, const char *kind, double error);
 /* What `largest` makes of a kind's bound, ceiling aside. */
 double ab_calibration_bound_of(const char *kind, double largest);

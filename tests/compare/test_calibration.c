@@ -58,6 +58,20 @@ START_TEST(the_ceiling_falls_towards_the_end_and_governs_where_it_is_smaller) {
 }
 END_TEST
 
+/* Whatever is measured after it, and however it is read: such a kind has no bound. */
+START_TEST(an_error_that_is_no_number_is_refused) {
+  static const double errors[] = {NAN, INFINITY, -1e-9};
+  struct ab_calibration *c = small();
+  for (size_t i = 0; i < sizeof errors / sizeof *errors; i++) {
+    ck_fails(ab_calibration_add(c, "weight gradient mlp/wo/kernel", errors[i]), AB_EMISMATCH, "mlp/wo/kernel");
+    ck_fails(ab_calibration_add(c, "weight gradient mlp/wi/kernel", errors[i]), AB_EMISMATCH, "mlp/wi/kernel");
+  }
+  ck_assert_uint_eq(c->kinds, 2);
+  ck_assert_double_eq(c->kind[0].largest, 2e-6);
+  ab_calibration_free(c);
+}
+END_TEST
+
 static char *text_of(const struct ab_calibration *c) {
   struct ab_json_writer *w;
   const char *text;
@@ -184,6 +198,7 @@ static Suite *suite(void) {
   tcase_add_test(c, a_bound_is_the_largest_of_all_runs_times_the_factor);
   tcase_add_test(c, fifty_nine_runs_are_the_least_for_95_percent);
   tcase_add_test(c, the_ceiling_falls_towards_the_end_and_governs_where_it_is_smaller);
+  tcase_add_test(c, an_error_that_is_no_number_is_refused);
   tcase_add_test(c, no_calibrated_bound_is_above_what_any_bound_may_be);
   tcase_add_test(c, what_is_written_is_read_back);
   tcase_add_test(c, what_was_edited_is_refused);

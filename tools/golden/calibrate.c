@@ -1,6 +1,5 @@
 #include "calibrate.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -59,12 +58,12 @@ static ab_status take(struct work *w, const struct ab_identity *id, enum ab_quan
   double ceiling = ab_calibration_ceiling(w->calibration, id, quantity);
   ab_calibration_kind(kind, id, quantity);
   double times = ab_calibration_bound_of(kind, error) / ceiling;
-  if (!isfinite(error)) return AB_FAIL(AB_EMISMATCH, "the error of '%s' is not a number", kind);
+  AB_TRY(ab_calibration_add(w->calibration, kind, error));
   if (times > w->worst) {
     w->worst = times;
     memcpy(w->worst_kind, kind, sizeof kind);
   }
-  return ab_calibration_add(w->calibration, kind, error);
+  return AB_OK;
 }
 
 static ab_status take_all(struct work *w, const struct ab_side_result *run) {
