@@ -327,6 +327,53 @@ START_TEST(every_word_and_draw_counts) {
 }
 END_TEST
 
+static void drop(struct ab_recording *r, size_t at) {
+  memmove(&r->counter[at], &r->counter[at + 1], (--r->counters - at) * sizeof *r->counter);
+}
+
+/* Also a number of draws that is 0, as expected. */
+START_TEST(every_position_is_reported_once) {
+  struct ab_case c;
+  open_case(&c, SMALL, (const char *const[OVERRIDES]){NULL});
+  for (size_t i = 0; i < 3 * SLOTS * STEPS; i++) {
+    struct ab_recording *r = positioned(&c, AB_RNG_CARRIED, -1, -1);
+    char name[AB_NAME_MAX];
+    ck_assert_uint_eq(r->counters, 3 * SLOTS * STEPS);
+    strcpy(name, r->counter[i].id.tensor);
+    drop(r, i);
+    ck_fails(check_rng(&c, AB_RNG_CARRIED, r), AB_EMISMATCH, name);
+  }
+  ab_case_close(&c);
+}
+END_TEST
+
+/* A name that nothing expects, and a known one of an iteration, bubble, layer or microbatch, of a slot that there is. */
+START_TEST(an_unknown_position_is_not_ignored) {
+  static const char *const names[] = {"rng/", "rng/key/2", "rng/params/key/0", "rng/counter", "rng/key"};
+  static const struct ab_counter apart[] = {{.id = {.microbatch = 0, .layer = -1}, .at = {-1, 0, 0, false}},
+                                            {.id = {.microbatch = -1, .layer = 1}, .at = {-1, 0, 0, false}},
+                                            {.id = {.microbatch = -1, .layer = -1}, .at = {0, 0, 0, false}},
+                                            {.id = {.microbatch = -1, .layer = -1}, .at = {-1, 0, 0, true}}};
+  struct ab_case c;
+  open_case(&c, SMALL, (const char *const[OVERRIDES]){NULL});
+  for (int way = 0; way < WAYS; way++) {
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+      struct ab_recording *r = positioned(&c, ways[way], -1, -1);
+      add(r, names[i], STEPS - 1, 1, 1, 0);
+      ck_fails(check_rng(&c, ways[way], r), AB_EMISMATCH, "which nothing expects");
+    }
+    for (size_t i = 0; i < sizeof apart / sizeof *apart; i++) {
+      struct ab_recording *r = positioned(&c, ways[way], -1, -1);
+      struct ab_counter counter = apart[i];
+      strcpy(counter.id.tensor, "rng/count");
+      ck_ok(ab_recording_add_counter(r, &counter));
+      ck_fails(check_rng(&c, ways[way], r), AB_EMISMATCH, "a counter 'rng/count' of repeat 0, stage 0");
+    }
+  }
+  ab_case_close(&c);
+}
+END_TEST
+
 START_TEST(a_counter_that_one_engine_lacks_differs) {
   for (int which = 0; which < 2; which++) {
     struct ab_recording *a = counted("linen", -1), *b = counted("nnx", -1);
@@ -372,6 +419,8 @@ int main(void) {
   tcase_add_loop_test(tests, engines_agree_in_what_they_must, 0, AGREED);
   tcase_add_loop_test(tests, rng_streams_stand_where_the_config_says, 0, WAYS);
   tcase_add_test(tests, every_word_and_draw_counts);
+  tcase_add_test(tests, every_position_is_reported_once);
+  tcase_add_test(tests, an_unknown_position_is_not_ignored);
   tcase_add_test(tests, a_counter_that_one_engine_lacks_differs);
   tcase_add_test(tests, more_kinds_of_counters_than_fit_are_no_agreement);
   suite_add_tcase(suite, tests);

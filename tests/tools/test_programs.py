@@ -73,7 +73,7 @@ def an_annotation_names_what_is_missing():
 @case
 def rng_positions_that_a_build_does_not_report():
     expect(INCOMPARABLE, SMALL, '--b', 'nnx', '--b-bin', ALTERED, environment={'AB_ALTERED': 'silent rng/key'},
-           says=["because: nnx@", "has 'rng/key/0' of repeat 0, stage 0 at 0 after step 0, expected "])
+           says=["because: nnx@", "reports 'rng/key/0' of repeat 0, stage 0 0 times after step 0, expected once"])
 
 
 @case

@@ -27,23 +27,35 @@ static void run_step(const struct streams *s) {
     for (int64_t t = 0; t < ab_total_iterations(s->config); t++) s->key[i] = ab_key_fold_in(s->key[i], (uint32_t)t);
 }
 
-static ab_status check_slot(const struct streams *s, int64_t step, size_t slot) {
-  int stages = (int)s->config->num_stages;
-  const struct ab_where at = {.iteration = -1, .stage = (int)slot % stages, .repeat = (int)slot / stages};
-  const struct {
-    const char *name;
-    int64_t expected;
-  } row[] = {{AB_COUNT_RNG_KEY_0, s->key[slot].word[0]}, {AB_COUNT_RNG_KEY_1, s->key[slot].word[1]},
-             {AB_COUNT_RNG_COUNT, 0}}; /* without dropout nothing is drawn */
-  for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
-    struct ab_identity id = {.step = (int)step, .accumulation = -1, .microbatch = -1, .layer = -1};
-    strcpy(id.tensor, row[i].name);
-    int64_t found = ab_recording_count(s->recording, &id, &at);
-    if (found != row[i].expected)
-      return AB_FAIL(AB_EMISMATCH, "%s has '%s' of repeat %d, stage %d at %" PRId64 " after step %" PRId64
-                     ", expected %" PRId64, s->recording->name, row[i].name, at.repeat, at.stage, found, step,
-                     row[i].expected);
+static const char *const names[] = {AB_COUNT_RNG_KEY_0, AB_COUNT_RNG_KEY_1, AB_COUNT_RNG_COUNT};
+enum { NAMES = sizeof names / sizeof *names };
+
+static bool is_position(const struct ab_counter *c) {
+  return strncmp(c->id.tensor, AB_COUNT_RNG, strlen(AB_COUNT_RNG)) == 0;
+}
+
+static ab_status check_position(const struct streams *s, int64_t step, size_t slot, const char *name, int64_t expected) {
+  int stage = (int)slot % (int)s->config->num_stages, repeat = (int)slot / (int)s->config->num_stages;
+  int64_t found = 0;
+  size_t times = 0;
+  for (size_t i = 0; i < s->recording->counters; i++) {
+    const struct ab_counter *c = &s->recording->counter[i];
+    if (c->id.step != step || c->at.stage != stage || c->at.repeat != repeat || strcmp(c->id.tensor, name)) continue;
+    found = c->amount;
+    times++;
   }
+  if (times != 1)
+    return AB_FAIL(AB_EMISMATCH, "%s reports '%s' of repeat %d, stage %d %zu times after step %" PRId64
+                   ", expected once", s->recording->name, name, repeat, stage, times, step);
+  if (found != expected)
+    return AB_FAIL(AB_EMISMATCH, "%s has '%s' of repeat %d, stage %d at %" PRId64 " after step %" PRId64
+                   ", expected %" PRId64, s->recording->name, name, repeat, stage, found, step, expected);
+  return AB_OK;
+}
+
+static ab_status check_slot(const struct streams *s, int64_t step, size_t slot) {
+  const int64_t expected[NAMES] = {s->key[slot].word[0], s->key[slot].word[1], 0}; /* without dropout no draw */
+  for (size_t i = 0; i < NAMES; i++) AB_TRY(check_position(s, step, slot, names[i], expected[i]));
   return AB_OK;
 }
 
@@ -57,17 +69,22 @@ static ab_status check_steps(const struct streams *s, int64_t steps, bool carrie
   return AB_OK;
 }
 
-/* A stream of a slot or step that there is not. */
+/* Of a name, slot and step that there are, and of no cell or tensor. */
+static bool is_expected(const struct ab_counter *c, const struct streams *s, int64_t steps) {
+  bool named = false;
+  int64_t slot = c->at.repeat * s->config->num_stages + c->at.stage;
+  for (size_t i = 0; i < NAMES; i++) named |= strcmp(c->id.tensor, names[i]) == 0;
+  return named && c->at.stage >= 0 && c->at.stage < s->config->num_stages && slot >= 0 && slot < (int64_t)s->slots &&
+         c->id.step >= 0 && c->id.step < steps && c->id.microbatch < 0 && c->id.layer < 0 && c->at.iteration < 0 &&
+         !c->at.bubble;
+}
+
 static ab_status check_rest(const struct ab_recording *recording, const struct streams *s, int64_t steps) {
   for (size_t i = 0; i < recording->counters; i++) {
-    const struct ab_counter *counter = &recording->counter[i];
-    if (strncmp(counter->id.tensor, AB_COUNT_RNG, strlen(AB_COUNT_RNG)) != 0) continue;
-    int64_t slot = counter->at.repeat * s->config->num_stages + counter->at.stage;
-    bool known = s->slots && counter->at.stage >= 0 && counter->at.stage < s->config->num_stages && slot >= 0 &&
-                 slot < (int64_t)s->slots && counter->id.step >= 0 && counter->id.step < steps;
-    if (!known)
+    const struct ab_counter *c = &recording->counter[i];
+    if (is_position(c) && !is_expected(c, s, steps))
       return AB_FAIL(AB_EMISMATCH, "%s has a counter '%s' of repeat %d, stage %d and step %d, which nothing expects",
-                     recording->name, counter->id.tensor, counter->at.repeat, counter->at.stage, counter->id.step);
+                     recording->name, c->id.tensor, c->at.repeat, c->at.stage, c->id.step);
   }
   return AB_OK;
 }
