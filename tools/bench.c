@@ -18,6 +18,7 @@
 #include "options.h"
 #include "process.h"
 #include "side_mode.h"
+#include "start.h"
 #include "version.h"
 
 static const char usage[] =
@@ -272,10 +273,8 @@ static int side(int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
-  if (ab_process_claim_standard_fds() != AB_OK || ab_float_environment() != AB_OK) return AB_EXIT_USAGE;
-  signal(SIGPIPE, SIG_IGN);
-  int code = argc > 1 && strcmp(argv[1], "--" AB_SIDE_ROUTE) == 0 ? side(argc, argv) : act(argc, argv);
-  if (fflush(stdout) == 0) return code;
-  fprintf(stderr, "bench: cannot write standard output\n");
-  return AB_EXIT_USAGE;
+  int refused = ab_start("bench", argc, argv);
+  if (refused) return refused;
+  bool is_side = argc > 1 && strcmp(argv[1], "--" AB_SIDE_ROUTE) == 0;
+  return ab_finish("bench", is_side ? side(argc, argv) : act(argc, argv));
 }

@@ -19,6 +19,17 @@ static void say(const char *text) {
   (void)written;
 }
 
+/* So that a shell in a loop stops too. The first process of a container does not die of it. */
+static void die_of(int number) {
+  sigset_t itself;
+  signal(number, SIG_DFL);
+  sigemptyset(&itself);
+  sigaddset(&itself, number);
+  raise(number);
+  pthread_sigmask(SIG_UNBLOCK, &itself, NULL);
+  _exit(128 + number);
+}
+
 /* Only what is safe in a handler: the rest of the process stands still meanwhile and never goes on. */
 static void stop(int number) {
   process_kill_all();
@@ -27,7 +38,7 @@ static void stop(int number) {
   say(name);
   for (int i = 0; i < ENDINGS; i++)
     if (endings[i].signal == number) say(endings[i].sentence);
-  _exit(128 + number);
+  die_of(number);
 }
 
 static sigset_t all(void) {

@@ -1,5 +1,6 @@
 /* Being told to stop: SIGINT, SIGTERM and SIGHUP kill what this process runs, remove its temporary files and scratch
- * folders, say so on standard error and end it with 130, 143 and 129. Whatever was put in place before stays.
+ * folders and say so on standard error; then it dies of the signal (a shell has 130, 143 and 129). Whatever was put in
+ * place before stays.
  */
 #pragma once
 

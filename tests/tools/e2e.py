@@ -53,7 +53,8 @@ class Run:
         self.process = subprocess.Popen([str(BUILD / 'tools' / tool), *self.arguments], stdin=subprocess.DEVNULL,
                                         stdout=stdout, stderr=subprocess.PIPE, env=env, cwd=cwd, text=True)
 
-    def finish(self):
+    def finish(self, stopped=0):
+        """stopped: the signal of which it should have died."""
         try:
             self.out, self.err = self.process.communicate(timeout=LIMIT)
         except subprocess.TimeoutExpired:
@@ -61,7 +62,7 @@ class Run:
             self.process.communicate()
             raise AssertionError(f'{self}: no end after {LIMIT} s') from None
         self.code = self.process.returncode
-        check(self.code >= 0, f'{self}: killed by signal {-self.code}')
+        check(self.code == -stopped if stopped else self.code >= 0, f'{self}: exit {self.code}: {self.err[:300]}')
         left = [p.name for p in self.scratch.iterdir()]
         check(not left, f'{self}: left {left} behind in TMPDIR')
         check('Sanitizer' not in self.err, f'{self}: {self.err}')

@@ -8,7 +8,7 @@ import time
 from e2e import BUILD, DIFFERENT, EQUAL, GOLDEN, SMALL, USAGE, Run, case, check, folder, main
 from sweep import ACTS, OWN, TOOLS, Act, Place, contents, same, temporaries, undisturbed, whole
 
-STOPS = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
+STOPS = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
 MOMENTS = 6
 NAMED = {act.name: act for act in ACTS}
 
@@ -28,14 +28,14 @@ def a_signal_to_stop_leaves_no_process_and_nothing_half_done():
         place.run(act, environment={'AB_REPLAY': ''})
         whole_run = time.monotonic() - started
         for i in range(MOMENTS):
-            number = list(STOPS)[i % 3]
+            number = STOPS[i % 3]
             place.prepare(act.template)
             process = place.start(act, environment={'AB_REPLAY': ''})
             time.sleep(0.05 + whole_run * i / MOMENTS)
             process.send_signal(number)
             ran = place.collect(process)
             said = f'{act.name} after {number.name}: exit {ran.code}: {ran.err}'
-            check(ran.code == STOPS[number] and number.name in ran.err or same(act, ran), said)
+            check(ran.code == -number and number.name in ran.err or same(act, ran), said)
             check(not temporaries(ran), f'{said}left {temporaries(ran)}')
             check(not descendants(place), f'{said}: processes {descendants(place)}')
             whole(act, ran)
@@ -45,14 +45,24 @@ def a_signal_to_stop_leaves_no_process_and_nothing_half_done():
 
 @case
 def a_command_as_a_side_ends_with_the_tool():
-    for number, code in STOPS.items():
+    for number in STOPS:
         r = Run(SMALL, '--b-cmd', f'sleep 1000 & sleep 1000; # {number}')
         while f'/bin/sh -c sleep 1000 & sleep 1000; # {number}' not in commands():
             check(r.process.poll() is None, f'{r}: ended early')
             time.sleep(0.05)
         r.process.send_signal(number)
-        r.finish()
-        check(r.code == code, f'{r}: exit {r.code}: {r.err}')
+        r.finish(stopped=number)
+
+
+@case
+def a_measurement_that_is_stopped_leaves_no_dumps():
+    for number in STOPS:
+        r = Run('--case', 'diff', '--mib', '64', tool='bench')
+        while not any(r.scratch.glob('.ab-tmp-d-*/*')):
+            check(r.process.poll() is None, f'{r}: ended early')
+            time.sleep(0.01)
+        r.process.send_signal(number)
+        r.finish(stopped=number)
 
 
 def commands():
@@ -164,7 +174,7 @@ def the_next_run_removes_what_the_dead_left_and_nothing_else():
     check(not [p for p in ran.files if OWN in p], f'{temporaries(ran)}')
     check(contents(outside) == {'mine': b'mine'}, 'a link was followed')
     living.send_signal(signal.SIGTERM)
-    check(place.collect(living).code == 143, f'the other run: exit {living.returncode}')
+    check(place.collect(living).code == -signal.SIGTERM, f'the other run: exit {living.returncode}')
     check(len(list(place.scratch.iterdir())) == 2, f'{list(place.scratch.iterdir())}')
 
 
