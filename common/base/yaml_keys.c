@@ -7,7 +7,7 @@
 #include "yaml_scalar.h"
 
 /* Two keys of a map are one when they are written alike ("1" and 1: whoever looks a key up goes by its text), and when
- * they mean one value written in two ways (~ and null, .inf and .Inf). */
+ * their canonical spellings are (~ and null, .INF and ".inf"), quotes apart. */
 
 typedef const struct ab_yaml_node *key_ref;
 typedef int (*compare_fn)(const void *a, const void *b);
@@ -22,16 +22,20 @@ static int by_text(const void *a, const void *b) {
   return order ? order : by_place(x, y);
 }
 
-static int compare_meaning(key_ref x, key_ref y) {
-  char left[SPELLED], right[SPELLED];
-  ab_yaml_spell(left, sizeof left, x);
-  ab_yaml_spell(right, sizeof right, y);
-  return strcmp(left, right);
+static const char *canonical(char spelled[SPELLED], key_ref key) {
+  if (key->type == AB_YAML_STRING) return key->string;
+  ab_yaml_spell(spelled, SPELLED, key);
+  return spelled;
 }
 
-static int by_meaning(const void *a, const void *b) {
+static int compare_canonical(key_ref x, key_ref y) {
+  char left[SPELLED], right[SPELLED];
+  return strcmp(canonical(left, x), canonical(right, y));
+}
+
+static int by_canonical(const void *a, const void *b) {
   key_ref x = *(const key_ref *)a, y = *(const key_ref *)b;
-  int order = compare_meaning(x, y);
+  int order = compare_canonical(x, y);
   return order ? order : by_place(x, y);
 }
 
@@ -51,12 +55,10 @@ static ab_status check_sorted(const struct ab_yaml *y, key_ref *keys, size_t cou
 }
 
 static ab_status check_map(const struct ab_yaml *y, key_ref map, key_ref *keys) {
-  size_t count = 0, values = 0;
+  size_t count = 0;
   for (key_ref key = map + 1; key < map + map->span; key += 1 + key[1].span) keys[count++] = key;
   AB_TRY(check_sorted(y, keys, count, by_text, compare_text));
-  for (size_t i = 0; i < count; i++)
-    if (keys[i]->type != AB_YAML_STRING) keys[values++] = keys[i];
-  return check_sorted(y, keys, values, by_meaning, compare_meaning);
+  return check_sorted(y, keys, count, by_canonical, compare_canonical);
 }
 
 ab_status ab_yaml_check_keys(const struct ab_yaml *y, size_t most) {
