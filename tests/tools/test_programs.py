@@ -6,8 +6,8 @@ import shutil
 from e2e import BUILD, DIFFERENT, EQUAL, INCOMPARABLE, SIDE, SMALL, TOOL, build, case, check, expect, folder, main, program, refuse
 
 
-def other_build():
-    return shutil.copy(TOOL, folder('build') / 'ab_compare')
+def other_build(tool=TOOL):
+    return shutil.copy(tool, folder('build') / 'ab_compare')
 
 
 @case
@@ -74,6 +74,25 @@ def an_annotation_names_what_is_missing():
 def rng_positions_that_a_build_does_not_report():
     expect(INCOMPARABLE, SMALL, '--b', 'nnx', '--b-bin', ALTERED, environment={'AB_ALTERED': 'silent rng/key'},
            says=["because: nnx@", "reports 'rng/key/0' of repeat 0, stage 0 0 times after step 0, expected once"])
+
+
+@case
+def rng_positions_that_a_build_is_too_old_for():
+    """What both report is compared, and the report says what was not: never a silent green."""
+    old, b = {'AB_ALTERED': 'older rng/'}, 'not reported by side b (nnx@'
+    r = expect(EQUAL, SMALL, '--b', 'nnx', '--b-bin', ALTERED, '--json', '-', environment=old, says=[b])
+    check(any(note.startswith(b) and 'rng positions' in note for note in json.loads(r.out)['notes']), r.out)
+    both = SMALL, '--a', 'nnx', '--b', 'nnx', '--a-bin', ALTERED, '--b-bin', other_build(ALTERED)
+    expect(EQUAL, *both, environment=old, says=['not reported by side a (nnx@', b])
+    for route, left_out in ('linen', 'rng/'), ('nnx', 'nothing'):
+        r = expect(EQUAL, SMALL, '--b', route, '--b-bin', ALTERED, environment={'AB_ALTERED': f'older {left_out}'})
+        check('not reported by' not in r.out, r.out)
+    expect(INCOMPARABLE, SMALL, '--b', 'nnx', '--b-bin', ALTERED, environment={'AB_ALTERED': 'older rng/key/1'},
+           says=["reports 'rng/key/1' of repeat 0"])
+    expect(INCOMPARABLE, SMALL, '--b', 'nnx', '--b-bin', ALTERED, environment={'AB_ALTERED': 'older state/'},
+           says=['structure: added in linen'])
+    wrong = build(f'AB_ALTERED="older rng/" exec "{ALTERED}" "$@" rope_max_timescale=500000')
+    expect(DIFFERENT, SMALL, '--b', 'nnx', '--b-bin', wrong, says=[b, 'cause: B wrong'])
 
 
 @case

@@ -12,6 +12,7 @@ TOOL = BUILD / 'tools/ab_compare'
 GIT = dict(os.environ, GIT_CONFIG_GLOBAL='/dev/null', GIT_CONFIG_NOSYSTEM='1', GIT_AUTHOR_NAME='a', GIT_AUTHOR_EMAIL='a@b',
            GIT_COMMITTER_NAME='a', GIT_COMMITTER_EMAIL='a@b')
 AS_IT_IS = f'exec "{TOOL}" "$@"'
+OLDER = f'AB_ALTERED="older rng/" exec "{BUILD}/tests/tools/ab_compare_altered" "$@"'
 OTHER_NUMBERS = f'[ "$1" = --version ] && exec "{TOOL}" "$@"; exec "{TOOL}" "$@" rope_max_timescale=500000'
 
 
@@ -109,6 +110,17 @@ def bisecting_finds_the_commit_that_changed_a_number():
                     ('later', OTHER_NUMBERS)) as r:
         r.git('bisect', 'start', 'HEAD', r.commit['good'])
         said = r.git('bisect', 'run', str(BUILD / 'tools/ab_bisect'), SMALL, '--b', 'linen')
+        check(f"{r.commit['bad']} is the first bad commit" in said, said[-800:])
+
+
+@case
+def bisecting_goes_back_to_builds_that_report_less():
+    with Repository(('oldest', OLDER), ('older', OLDER), ('good', AS_IT_IS), ('bad', OTHER_NUMBERS),
+                    ('later', OTHER_NUMBERS)) as r:
+        expect(EQUAL, SMALL, '--a', 'nnx', '--b', 'nnx', '--b-rev', r.commit['oldest'], '--source', r.path,
+               says=['not reported by side b (nnx@', 'rng positions'])
+        r.git('bisect', 'start', 'HEAD', r.commit['oldest'])
+        said = r.git('bisect', 'run', str(BUILD / 'tools/ab_bisect'), SMALL, '--a', 'nnx', '--b', 'nnx')
         check(f"{r.commit['bad']} is the first bad commit" in said, said[-800:])
 
 

@@ -33,6 +33,9 @@ ab_status ab_check_remat(const struct ab_recording *recording, const struct ab_c
 /* Where the rng streams of every (repeat, stage) stand after every step: split, folded by every iteration, and carried
  * on or made anew as the route says. AB_EMISMATCH names the first that stands elsewhere, or that nothing expects. */
 ab_status ab_check_rng(const struct ab_recording *recording, const struct ab_case *c, const struct ab_route *route);
+/* Where some are expected and none is reported: whether the side's build is older than such reports. */
+ab_status ab_rng_predates(bool *out, const struct ab_recording *recording, const struct ab_case *c,
+                          const struct ab_route *route);
 /* Whether upstream_faithful=B15 lets the engines compute different tensors again. */
 bool ab_remat_differs(const struct ab_config *config);
 /* The totals of execute, recompute and ring counters are the same in both, those of weight fetches and of

@@ -5,6 +5,7 @@
 #include "mem.h"
 #include "observed.h"
 #include "threefry.h"
+#include "version.h"
 
 enum { DROPOUT_STREAM = 1 };
 
@@ -89,16 +90,30 @@ static ab_status check_rest(const struct ab_recording *recording, const struct s
   return AB_OK;
 }
 
+/* What a route without streams of its own, and a model without pipeline, owe: 0. */
+static size_t slots_of(const struct ab_config *config, const struct ab_route *route) {
+  if (!config->pipelined || route->rng == AB_RNG_NONE) return 0;
+  return (size_t)(config->num_pipeline_repeats * config->num_stages);
+}
+
 ab_status ab_check_rng(const struct ab_recording *recording, const struct ab_case *c, const struct ab_route *route) {
-  const struct ab_config *config = c->config;
-  struct streams s = {.recording = recording, .config = config};
-  if (config->pipelined && route->rng != AB_RNG_NONE)
-    s.slots = (size_t)(config->num_pipeline_repeats * config->num_stages);
+  struct streams s = {.recording = recording, .config = c->config, .slots = slots_of(c->config, route)};
   AB_TRY(check_rest(recording, &s, c->steps));
   if (!s.slots) return AB_OK;
   AB_TRY(ab_mem_new(&s.key, s.slots, sizeof *s.key));
   ab_status status = check_steps(&s, c->steps, route->rng == AB_RNG_CARRIED);
   ab_mem_free(s.key);
   AB_TRY(status);
+  return AB_OK;
+}
+
+ab_status ab_rng_predates(bool *out, const struct ab_recording *recording, const struct ab_case *c,
+                          const struct ab_route *route) {
+  bool any = slots_of(c->config, route) == 0;
+  for (size_t i = 0; i < recording->counters; i++) any |= is_position(&recording->counter[i]);
+  *out = false;
+  if (any) return AB_OK;
+  AB_TRY(ab_version_reports(out, recording->header, AB_REPORTS_RNG));
+  *out = !*out;
   return AB_OK;
 }

@@ -231,6 +231,16 @@ static void judge_recomputed(struct ab_judgement *j, enum ab_side_place place, e
   ab_fact_set(j->facts, fact, false, sentence);
 }
 
+/* A build that is older than they are cannot owe them, and is compared in the rest: never without a word. */
+static ab_status judge_positions(struct ab_judgement *j, enum ab_side_place place, const struct ab_route *route) {
+  const struct ab_side_result *side = &j->side[place];
+  bool older;
+  AB_TRY(ab_rng_predates(&older, side->recording, &j->opened, route));
+  if (!older) return check(j, ab_check_rng(side->recording, &j->opened, route));
+  return ab_judgement_note(j, "not reported by side %s (%s): rng positions; its build is older than such reports, and all "
+                           "else was compared", place == AB_SIDE_A ? "a" : "b", side->recording->name);
+}
+
 static ab_status judge_counts_of(struct ab_judgement *j, enum ab_side_place place, const struct ab_route *route) {
   const struct ab_side_result *side = &j->side[place];
   if (route->family != AB_FAMILY_SEQUENTIAL) {
@@ -239,7 +249,7 @@ static ab_status judge_counts_of(struct ab_judgement *j, enum ab_side_place plac
     AB_TRY(check(j, ab_check_remat(side->recording, &j->opened, route)));
   }
   if (side->given.outside) return AB_OK;
-  AB_TRY(check(j, ab_check_rng(side->recording, &j->opened, route)));
+  AB_TRY(judge_positions(j, place, route));
   if (route->arithmetic == AB_ARITHMETIC_EXACT) return AB_OK;
   return check(j, ab_check_sown(side->recording, &j->opened, route->family));
 }

@@ -1,6 +1,9 @@
 #include "version.h"
 
+#include <string.h>
+
 #include "golden.h"
+#include "json.h"
 #include "kernels.h"
 #include "version_commit.h"
 #include "version_diff.h"
@@ -39,7 +42,24 @@ void ab_version_print(FILE *out, const char *tool) {
 void ab_version_side_header(char *text, size_t size, const char *route, const char *kernels) {
   snprintf(text, size,
            "{\"route\": \"%s\", \"kernels\": \"%s\", \"version\": \"%s\", \"commit\": \"%s\", \"diff_hash\": \"%s\", "
-           "\"compiler\": \"%s\", \"flags\": \"%s\", \"blas_core\": \"%s\", \"threads\": %d}",
+           "\"compiler\": \"%s\", \"flags\": \"%s\", \"blas_core\": \"%s\", \"threads\": %d, "
+           "\"reports\": [\"" AB_REPORTS_RNG "\"]}",
            route, kernels, ab_version, ab_commit, ab_diff_hash, compiler, AB_FLAGS, ab_blas_core_running(),
            ab_worker_threads());
+}
+
+ab_status ab_version_reports(bool *out, const char *header, const char *what) {
+  struct ab_json *json;
+  const struct ab_json *list = NULL;
+  const char *word;
+  *out = false;
+  if (!header) return AB_OK;
+  ab_status status = ab_json_parse(&json, header, strlen(header), "stream header", NULL);
+  if (status == AB_ENOMEM) return status;
+  if (status == AB_OK && ab_json_get_array(&list, json, "reports") == AB_OK)
+    for (const struct ab_json *row = ab_json_first(list); row; row = ab_json_next(row))
+      *out |= ab_json_string(&word, row) == AB_OK && strcmp(word, what) == 0;
+  if (status == AB_OK) ab_json_free(json);
+  ab_status_clear();
+  return AB_OK;
 }

@@ -16,3 +16,8 @@ int ab_worker_threads(void);
 void ab_version_print(FILE *out, const char *tool);
 /* A side's stream header: JSON with route and provenance. Calls BLAS for its core name: in sides only. */
 void ab_version_side_header(char *text, size_t size, const char *route, const char *kernels);
+
+/* What a side's header says that its build reports, where older builds with the same stream do not. */
+#define AB_REPORTS_RNG "rng positions"
+/* Whether a stream's header (NULL: none) says so. AB_ENOMEM alone. */
+ab_status ab_version_reports(bool *out, const char *header, const char *what);
