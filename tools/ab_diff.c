@@ -96,6 +96,7 @@ static ab_status judge(struct diff *d) {
                             .b = ab_diff_source_recording(d->source[1]),
                             .pair = d->bound < 0 ? AB_PAIR_SAME : AB_PAIR_RECORDED,
                             .quantities = AB_Q_ALL,
+                            .headers = d->structure_only,
                             .apart = d->structure_only ? unread : apart,
                             .values_ctx = d,
                             .bounds = bounds,
@@ -131,6 +132,14 @@ static void note_transposed(struct diff *d) {
              "in a map turns them", count, first);
 }
 
+static void note_values(struct diff *d) {
+  char odd[AB_LACK_TEXT], empty[AB_LACK_TEXT];
+  ab_verdict_note_nonfinite(odd, &d->verdict);
+  ab_verdict_note_empty(empty, &d->verdict);
+  if (odd[0]) snprintf(d->note[d->notes++], NOTE, "%s", odd);
+  if (empty[0]) snprintf(d->note[d->notes++], NOTE, "%s", empty);
+}
+
 static ab_status record(struct diff *d) {
   ab_status status = ab_diff_source_record(d->source[0], d->map, !d->structure_only);
   if (status == AB_OK) status = ab_diff_source_record(d->source[1], NULL, !d->structure_only);
@@ -152,6 +161,7 @@ static ab_status compare(struct diff *d) {
   if (*d->mismatch) return AB_OK;
   AB_TRY(judge(d));
   note_transposed(d);
+  note_values(d);
   if (d->structure_only) snprintf(d->note[d->notes++], NOTE, "structure only: no value was read");
   return AB_OK;
 }

@@ -116,11 +116,11 @@ static void state(struct ab_facts *facts, enum ab_fact fact, bool holds, const s
 static void enter_structure(struct ab_facts *facts, const struct ab_verdict *v) {
   char what[AB_LACK_TEXT + 128], lack[AB_LACK_TEXT];
   size_t changed = v->changed - v->changed_of[AB_Q_INPUT] + v->lacking_of[AB_Q_INPUT];
-  bool same = v->any && !changed && !v->unjudged && (v->counts_right || v->changed);
+  bool same = ab_verdict_compared(v) && !changed && !v->unjudged && (v->counts_right || v->changed);
   ab_verdict_lack(lack, v);
   if (changed)
     snprintf(what, sizeof what, "%zu tensors and metrics are missing, added, reshaped or retyped: %s", changed, lack);
-  else if (v->any && !v->unjudged)
+  else if (ab_verdict_compared(v) && !v->unjudged)
     snprintf(what, sizeof what, "not as many tensors, elements or steps as the config asks for: %s", lack);
   else snprintf(what, sizeof what, "%s", lack);
   state(facts, AB_FACT_STRUCTURE, same, v, same ? "the same names, shapes and dtypes" : what);
@@ -140,7 +140,7 @@ static void enter_inputs(struct ab_facts *facts, const struct ab_verdict *v) {
 static bool of_golden(enum ab_fact fact) { return fact == AB_FACT_A_GOLDEN || fact == AB_FACT_B_GOLDEN; }
 
 static bool comparable(const struct ab_verdict *v) {
-  return v->any && !v->changed && !v->unjudged && v->counts_right;
+  return ab_verdict_compared(v) && !v->changed && !v->unjudged && v->counts_right;
 }
 
 static void enter_lack(struct ab_facts *facts, enum ab_fact fact, const struct ab_verdict *v) {
@@ -177,5 +177,5 @@ void ab_fact_verdict(struct ab_facts *facts, enum ab_fact fact, const struct ab_
   }
   if (v->exit == AB_EXIT_INCOMPARABLE && v->uncalibrated && comparable(v))
     state(facts, AB_FACT_CALIBRATED, false, v, "judged by a bound that no calibration measured, and one is required");
-  if (v->any) enter_values(facts, fact, v);
+  if (ab_verdict_compared(v)) enter_values(facts, fact, v);
 }

@@ -85,7 +85,9 @@ ab_status ab_judge_tensor(struct ab_finding *finding, bool *judged, const struct
   finding->differs = a->dtype == b->dtype || !equal_values;
   bool bitwise = finding->bound.tier == AB_TIER_BITWISE;
   finding->fails = bitwise ? finding->differs : !ab_bound_holds(&finding->bound, finding->distance);
-  finding->alike = nonfinite && !c->apart && same_digest(a, b);
+  const struct ab_difference *d = &finding->difference;
+  finding->alike = c->apart ? d->nonfinite_alike && d->nonfinite_alike == d->differing
+                            : nonfinite && same_digest(a, b);
   *judged = bitwise || found || finding->fails;
   return AB_OK;
 }
@@ -96,14 +98,12 @@ struct ab_identity ab_metric_identity(const struct ab_metric *metric) {
   return id;
 }
 
-static bool same_nonfinite(double a, double b) { return (isnan(a) && isnan(b)) || (isinf(a) && a == b); }
-
 void ab_judge_metric(struct ab_finding *finding, const struct ab_metric *a, const struct ab_metric *b) {
   finding->difference = ab_difference_scalar(a->value, b->value, a->f32 && b->f32);
   finding->evidence = AB_EVIDENCE_SCALAR;
   finding->distance = finding->difference.rel_l2;
   finding->differs = finding->difference.differing > 0;
-  finding->alike = a->f32 == b->f32 && same_nonfinite(a->value, b->value);
+  finding->alike = a->f32 == b->f32 && ab_same_nonfinite(a->value, b->value);
   bool bitwise = finding->bound.tier == AB_TIER_BITWISE;
   finding->fails = bitwise ? finding->differs : !ab_bound_holds(&finding->bound, finding->distance);
 }

@@ -11,6 +11,8 @@
 
 static bool is_float(enum ab_dtype dtype) { return dtype == AB_F32 || dtype == AB_F64; }
 
+bool ab_same_nonfinite(double a, double b) { return (isnan(a) && isnan(b)) || (isinf(a) && a == b); }
+
 /* Distance on the line of representable numbers; +0 and -0 are one point. */
 static uint64_t ulps(uint64_t a, uint64_t b, enum ab_dtype dtype) {
   uint64_t sign = dtype == AB_F32 ? UINT64_C(1) << 31 : UINT64_C(1) << 63;
@@ -32,6 +34,7 @@ static void differ(struct ab_difference *d, struct ab_value_pair pair) {
 static void nonfinite_element(struct ab_difference_walk *w, struct ab_value_pair pair) {
   w->d.nonfinite_a += !isfinite(pair.a);
   w->d.nonfinite_b += !isfinite(pair.b);
+  w->d.nonfinite_alike += ab_same_nonfinite(pair.a, pair.b);
   differ(&w->d, pair);
   if (!w->bad_seen) w->d.worst = pair;
   w->bad_seen = true;

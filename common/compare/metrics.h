@@ -18,6 +18,7 @@ struct ab_difference {
   size_t differing;      /* unequal elements, non-finite ones included */
   size_t sign_only;      /* +0 against -0: not in `differing` */
   size_t nonfinite_a, nonfinite_b;
+  size_t nonfinite_alike; /* NaN in both, or the same infinity: they are in `differing` */
   double max_abs;        /* over finite pairs */
   double l2, l2_b;       /* |a-b|_2 and |b|_2; infinite only if the true value is not representable */
   double rel_l2;         /* infinite as soon as a non-finite value is there */
@@ -30,6 +31,8 @@ struct ab_difference {
   enum ab_dtype dtype_a, dtype_b;
 };
 
+/* NaN in both, or the same infinity. */
+bool ab_same_nonfinite(double a, double b);
 /* A distance against the reference's norm: 0 against 0 is 0, anything else against 0 infinite. */
 double ab_relative(double distance, double norm);
 

@@ -133,6 +133,7 @@ static ab_status judge_tensor(struct join *j, const struct ab_recorded *ra, cons
   j->v->sign_only += seen ? f.difference.sign_only : apart(a->summary.negative_zeros, b->summary.negative_zeros);
   j->v->nonfinite += seen ? f.difference.nonfinite_a + f.difference.nonfinite_b
                           : (size_t)(a->summary.nonfinite + b->summary.nonfinite);
+  if (!b->summary.count && !j->v->empty++) memcpy(j->v->first_empty, b->id.tensor, sizeof j->v->first_empty);
   j->v->by_quantity[quantity].compared++;
   j->elements[quantity] += (size_t)b->summary.count;
   AB_TRY(tally(j->v, &f));
@@ -245,9 +246,17 @@ static void count_steps(struct join *j) {
   }
 }
 
-static enum ab_exit outcome(const struct ab_verdict *v, const struct ab_comparison *c, bool counts_right) {
-  bool nothing = !v->any || v->tensors.compared + v->metrics.compared + v->unpinned == 0;
-  bool incomparable = nothing || v->changed || v->unjudged || !counts_right || (c->calibrated && v->uncalibrated);
+/* Of tensors without elements there is nothing to compare but their headers. */
+static bool any_number(const struct join *j) {
+  size_t numbers = j->v->by_quantity[AB_Q_METRIC].compared;
+  for (int q = 0; q < AB_QUANTITIES; q++) numbers += j->elements[q];
+  return numbers > 0;
+}
+
+static enum ab_exit outcome(const struct join *j, bool counts_right) {
+  const struct ab_verdict *v = j->v;
+  bool uncalibrated = j->c->calibrated && v->uncalibrated;
+  bool incomparable = !ab_verdict_compared(v) || v->changed || v->unjudged || !counts_right || uncalibrated;
   enum ab_exit exit = incomparable ? AB_EXIT_INCOMPARABLE : AB_EXIT_EQUAL;
   return ab_exit_fold(exit, v->failing ? AB_EXIT_DIFFERENT : AB_EXIT_EQUAL);
 }
@@ -274,7 +283,8 @@ ab_status ab_verdict(struct ab_verdict *out, const struct ab_comparison *compari
   if (status == AB_OK) {
     v.counts_right = count(&j);
     count_steps(&j);
-    v.exit = outcome(&v, comparison, v.counts_right);
+    v.numberless = !comparison->headers && !any_number(&j);
+    v.exit = outcome(&j, v.counts_right);
     hand_over_groups(&j);
   }
   ab_groups_free(&j.groups);

@@ -41,6 +41,7 @@ struct ab_comparison {
   bool partial;        /* b holds a selection: what only a has is ignored and counted, not a difference of structure */
   bool retyped;        /* f32 against f64: a different float dtype is no difference of structure */
   const struct ab_calibration *calibration; /* of this config, for float32 against float64; NULL: none */
+  bool headers;        /* names, shapes and dtypes alone: no value was read */
   bool calibrated;     /* an uncalibrated bound makes the outcome 5 */
   struct ab_expected expected;
   ab_values_fn values; /* NULL: no values */
@@ -110,6 +111,9 @@ struct ab_verdict {
   size_t differing_elements;   /* as far as values were seen */
   size_t sign_only;            /* +0 against -0; without values the difference of their numbers */
   size_t nonfinite;            /* of both sides */
+  bool numberless;             /* not one element and no metric was compared, where not headers alone were asked for */
+  size_t empty;                /* compared tensors without an element */
+  char first_empty[AB_NAME_MAX]; /* the name of one */
   size_t first_bad_step, exact_steps; /* lowest failing step (AB_UNCOUNTED: none); steps without any difference */
   bool any, any_difference;
   struct ab_finding worst;       /* largest distance / limit, non-finite first; valid if `any` */
@@ -129,17 +133,24 @@ enum { AB_GROUPS_MAX = 32, AB_FINDINGS_MAX = 4096 };
 /* Whether a failure tells the sides apart: not all of them are the same NaN and infinity on both. */
 static inline bool ab_verdict_parts(const struct ab_verdict *v) { return v->failing > v->alike; }
 
+/* Whether anything was compared. */
+static inline bool ab_verdict_compared(const struct ab_verdict *v) { return v->any && !v->numberless; }
+
 enum { AB_LACK_TEXT = 256 };
 /* What keeps both from being compared, with names: "missing state/step update (2)", "parameter 30 of 60"; "" if
  * nothing does. */
 void ab_verdict_lack(char text[AB_LACK_TEXT], const struct ab_verdict *v);
+
+/* A sentence for a note, "" if there is none: that values are NaN or infinite; that tensors have no element. */
+void ab_verdict_note_nonfinite(char text[AB_LACK_TEXT], const struct ab_verdict *v);
+void ab_verdict_note_empty(char text[AB_LACK_TEXT], const struct ab_verdict *v);
 
 /* The bound of one identity: given goes before a calibration, which goes before own. */
 struct ab_bound ab_comparison_bound(const struct ab_comparison *c, const struct ab_identity *id,
                                     enum ab_quantity quantity, double given, double own);
 
 /* Fails only on memory, on a callback's failure, and on a recording that is not complete (AB_ECOMM). Every outcome,
- * equal or not, is AB_OK and in out->exit: 5 when structure or counts differ, or nothing was compared; else 1; else
- * 0. */
+ * equal or not, is AB_OK and in out->exit: 5 when structure or counts differ, or not one number was compared; else 1;
+ * else 0. */
 ab_status ab_verdict(struct ab_verdict *out, const struct ab_comparison *comparison);
 void ab_verdict_free(struct ab_verdict *verdict);

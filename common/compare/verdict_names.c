@@ -47,6 +47,12 @@ static void list_counts(char text[AB_LACK_TEXT], const struct ab_verdict *v) {
   if (!text[0]) list_tally(text, "elements", &v->elements);
 }
 
+static size_t compared_tensors(const struct ab_verdict *v) {
+  size_t sum = 0;
+  for (int q = 0; q < AB_QUANTITIES; q++) sum += q == AB_Q_METRIC ? 0 : v->by_quantity[q].compared;
+  return sum;
+}
+
 void ab_verdict_lack(char text[AB_LACK_TEXT], const struct ab_verdict *v) {
   text[0] = '\0';
   for (size_t i = 0; i < v->groups && i < SHOWN_GROUPS; i++)
@@ -54,5 +60,19 @@ void ab_verdict_lack(char text[AB_LACK_TEXT], const struct ab_verdict *v) {
   if (v->groups + v->groups_left_out > SHOWN_GROUPS) list(text, "and more");
   if (v->unjudged) list(text, "%zu tensors differ and have no values to judge by", v->unjudged);
   if (!v->changed && !v->counts_right) list_counts(text, v);
-  if (!v->any && !text[0]) list(text, "nothing could be compared");
+  if (!ab_verdict_compared(v) && !text[0])
+    list(text, "nothing could be compared%s", v->any ? ": no tensor has an element" : "");
+}
+
+void ab_verdict_note_nonfinite(char text[AB_LACK_TEXT], const struct ab_verdict *v) {
+  text[0] = '\0';
+  if (v->nonfinite)
+    list(text, "%zu values are NaN or infinite: they are equal to nothing, not even to themselves", v->nonfinite);
+}
+
+void ab_verdict_note_empty(char text[AB_LACK_TEXT], const struct ab_verdict *v) {
+  text[0] = '\0';
+  if (v->empty)
+    list(text, "%zu of %zu tensors %s no element: only %s shape and dtype were compared, first %s", v->empty,
+         compared_tensors(v), v->empty > 1 ? "have" : "has", v->empty > 1 ? "their" : "its", v->first_empty);
 }

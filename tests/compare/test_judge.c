@@ -1,4 +1,5 @@
 /* One tensor at a time, with summaries and fingerprints put in by hand: which of them decides, and by how much. */
+#include "cause.h"
 #include "judge.h"
 #include "sides.h"
 
@@ -226,6 +227,44 @@ START_TEST(what_was_not_walked_over_is_not_equal) {
 }
 END_TEST
 
+/* Of a walk nothing is known but its difference. differing, non-finite in a, in b, alike. */
+static const struct {
+  size_t differing, a, b, alike;
+  bool same; /* all that differs is the same NaN or infinity in both */
+} walked[] = {{2, 2, 2, 2, true}, {3, 2, 2, 2, false}, {2, 2, 2, 1, false}, {1, 1, 0, 0, false}, {1, 0, 0, 0, false}};
+enum { WALKED = sizeof walked / sizeof *walked };
+
+static ab_status walked_over(void *ctx, const struct ab_observation *a, const struct ab_observation *b,
+                             struct ab_difference *out) {
+  const int *row = ctx;
+  (void)a, (void)b;
+  *out = (struct ab_difference){.count = 4, .differing = walked[*row].differing, .nonfinite_a = walked[*row].a,
+                                .nonfinite_b = walked[*row].b, .nonfinite_alike = walked[*row].alike,
+                                .rel_l2 = INFINITY};
+  return AB_OK;
+}
+
+START_TEST(the_same_nan_in_both_says_nothing_of_who_is_wrong) {
+  struct side a = side_values("a"), b = side_values("b");
+  struct both both;
+  struct ab_verdict v;
+  struct ab_facts facts = {0};
+  side_run(&a, false, false);
+  side_run(&b, false, false);
+  struct ab_comparison comparison = comparison_of(&both, &a, &b);
+  comparison.apart = walked_over;
+  comparison.values_ctx = &_i;
+  ck_ok(ab_verdict(&v, &comparison));
+  ab_fact_verdict(&facts, AB_FACT_AB, &v);
+  ck_assert_int_eq(v.exit, AB_EXIT_DIFFERENT);
+  ck_assert(v.first.alike == walked[_i].same && ab_verdict_parts(&v) == !walked[_i].same);
+  ck_assert_int_eq(ab_cause_of(&facts), walked[_i].same ? AB_CAUSE_NOT_FINITE : AB_CAUSE_UNDECIDED);
+  ab_verdict_free(&v);
+  side_free(&a);
+  side_free(&b);
+}
+END_TEST
+
 START_TEST(a_code_that_is_none_has_no_reason) {
   ck_assert_str_eq(ab_exit_reason(AB_EXIT_SELFTEST), "self-test failed");
   ck_assert_str_eq(ab_exit_reason((enum ab_exit)7), "unknown exit code");
@@ -245,6 +284,7 @@ int main(void) {
   tcase_add_test(tests, metrics_are_judged_in_their_own_tier);
   tcase_add_test(tests, no_bound_is_above_the_ceiling);
   tcase_add_test(tests, what_was_not_walked_over_is_not_equal);
+  tcase_add_loop_test(tests, the_same_nan_in_both_says_nothing_of_who_is_wrong, 0, WALKED);
   tcase_add_test(tests, a_code_that_is_none_has_no_reason);
   suite_add_tcase(suite, tests);
   return ab_run_suite(suite);

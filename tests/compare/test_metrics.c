@@ -78,6 +78,7 @@ START_TEST(nan_is_never_equal_wherever_it_is) {
       ck_assert_uint_eq(d.differing, 2);
       ck_assert_uint_eq(d.nonfinite_a, (size_t)(which & 1));
       ck_assert_uint_eq(d.nonfinite_b, (size_t)(which >> 1));
+      ck_assert_uint_eq(d.nonfinite_alike, which == 3);
       ck_assert_uint_eq(d.worst.index, (size_t)places[p]);
       ck_assert(isinf(d.rel_l2));
     }

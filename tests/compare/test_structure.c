@@ -132,6 +132,39 @@ START_TEST(a_quantity_that_must_be_there_and_is_not) {
 }
 END_TEST
 
+/* A tensor of shape [0, 3] on both sides, and, if asked for, a number. */
+static void hold_nothing(struct side *s, bool metric) {
+  struct ab_identity id = identity(0, 0, "mlp/wo/kernel", AB_FORWARD);
+  side_tensor(s, &id, AB_F32, (struct ab_shape){2, {0, 3}});
+  side_observe(s, &id);
+  if (metric) side_metric(s, 0, "loss", 1);
+  ab_recording_complete(s->recording);
+}
+
+START_TEST(tensors_without_elements_are_no_comparison) {
+  for (int metric = 0; metric < 2; metric++)
+    for (int headers = 0; headers < 2; headers++) {
+      struct side a = side_new("linen"), b = side_new("nnx");
+      struct both both;
+      struct ab_verdict v;
+      char text[AB_LACK_TEXT];
+      hold_nothing(&a, metric);
+      hold_nothing(&b, metric);
+      struct ab_comparison c = comparison_of(&both, &a, &b);
+      c.expected = ab_expected_none();
+      c.headers = headers;
+      ck_ok(ab_verdict(&v, &c));
+      ck_assert_int_eq(v.exit, metric || headers ? AB_EXIT_EQUAL : AB_EXIT_INCOMPARABLE);
+      ck_assert_uint_eq(v.empty, 1);
+      ab_verdict_lack(text, &v);
+      ck_assert_str_eq(text, metric || headers ? "" : "nothing could be compared: no tensor has an element");
+      ab_verdict_free(&v);
+      side_free(&a);
+      side_free(&b);
+    }
+}
+END_TEST
+
 START_TEST(nothing_compared_is_never_equal) {
   struct side a = side_new("linen"), b = side_new("nnx");
   struct both both;
@@ -270,6 +303,7 @@ static Suite *suite(void) {
   tcase_add_test(c, counts_must_be_the_expected_ones);
   tcase_add_test(c, a_quantity_that_must_be_there_and_is_not);
   tcase_add_test(c, nothing_compared_is_never_equal);
+  tcase_add_test(c, tensors_without_elements_are_no_comparison);
   tcase_add_test(c, an_unfinished_side_is_never_judged);
   tcase_add_test(c, a_metric_of_another_precision_is_retyped);
   tcase_add_test(c, the_largest_groups_come_first);

@@ -61,6 +61,7 @@ static struct ab_difference plainly(bool narrow, size_t count) {
     if (odd) {
       d.nonfinite_a += !isfinite(x);
       d.nonfinite_b += !isfinite(y);
+      d.nonfinite_alike += (isnan(x) && isnan(y)) || x == y;
       if (!bad) d.worst = pair;
       bad = true;
       continue;
@@ -96,6 +97,7 @@ static void check_same(const struct ab_difference *got, const struct ab_differen
   ck_assert_uint_eq(got->sign_only, expected->sign_only);
   ck_assert_uint_eq(got->nonfinite_a, expected->nonfinite_a);
   ck_assert_uint_eq(got->nonfinite_b, expected->nonfinite_b);
+  ck_assert_uint_eq(got->nonfinite_alike, expected->nonfinite_alike);
   ck_assert_uint_eq(got->max_ulp, expected->max_ulp);
   ck_assert(got->max_abs == expected->max_abs && got->l2 == expected->l2 && got->l2_b == expected->l2_b);
   ck_assert(got->rel_l2 == expected->rel_l2 && got->max_abs_over_max == expected->max_abs_over_max);

@@ -180,6 +180,47 @@ def numpy_archives_that_are_refused():
             refuse(good, good, says=['made.npz'], **TOOL)
 
 
+@case
+def the_same_nan_in_both_is_no_agreement_and_no_ones_fault():
+    nan, inf = float('nan'), float('inf')
+    for values in ([1, nan, 3], [inf, -inf, nan], [nan] * 3):
+        r = expect(DIFFERENT, made({'w': ([3], values)}), made({'w': ([3], values)}), says=[
+            'cause: not finite', 'hold the same NaN or infinity, first step 0 w forward',
+            ' values are NaN or infinite: they are equal to nothing, not even to themselves'], **TOOL)
+        check('undecided' not in r.out, r.out)
+    for other in ([nan, 2, 3], [1, inf, 3], [1, nan, 4]):
+        r = expect(DIFFERENT, made({'w': ([3], [1, nan, 3])}), made({'w': ([3], other)}),
+                   says=['cause: undecided', 'values are NaN or infinite'], **TOOL)
+    r = expect(EQUAL, made(SAME), made(SAME), **TOOL)
+    check('NaN' not in r.out, r.out)
+
+
+@case
+def tensors_without_elements():
+    nothing, some = made({'w': ([0, 4], [])}), made({'w': ([0, 4], []), 'v': ([1], [1])})
+    expect(INCOMPARABLE, nothing, nothing, says=['cause: structure differs', 'nothing could be compared: no tensor has an element'],
+           **TOOL)
+    expect(EQUAL, nothing, nothing, '--structure-only', says=['no value was read'], **TOOL)
+    expect(EQUAL, some, some, says=['1 of 2 tensors has no element: only its shape and dtype were compared, first w'],
+           **TOOL)
+    expect(INCOMPARABLE, nothing, made({'w': ([0, 3], [])}), says=['reshaped'], **TOOL)
+
+
+@case
+def an_axis_that_is_not_there_cannot_be_unstacked():
+    for shape, values, axis in ([2, 3], range(6), 5), ([2, 3], range(6), 2), ([3], range(3), 1), ([], [1], 0):
+        stacked = made({'w': (shape, values)})
+        r = expect(INCOMPARABLE, stacked, stacked, '--map', mapped(f'w -> w_%d unstack={axis}\n'), says=[
+            f"the map unstacks tensor 'w' along axis {axis}, but it has rank {len(shape)}; expected at least {axis + 1}"],
+            **TOOL)
+        check(r.out.count('rank') == 1, r.out)
+    none = made({'w': ([3, 0], []), 'v_0': ([1], [1])})
+    expect(INCOMPARABLE, none, made({'v_0': ([1], [1])}), '--map', mapped('w -> w_%d unstack=1\nv_0 -> v_0\n'),
+           says=["the map unstacks tensor 'w' along axis 1, which has no entry"], **TOOL)
+    expect(INCOMPARABLE, made({'w': ([2, 3], range(6))}), made({f'w_{i}': ([2], [i, 3 + i]) for i in range(4)}),
+           '--map', mapped('w -> w_%d unstack=1\n'), says=['missing w_3'], **TOOL)
+
+
 BLOCK = 128 * 1024 // 4  # elements that ab_diff reads at once
 
 

@@ -2,8 +2,7 @@
  *
  * A map is a text file of lines `REGEX -> REPLACEMENT [unstack=AXIS] [transpose]`; # begins a comment. The first line
  * whose POSIX extended expression matches a whole name says what it becomes; \1 to \9 are its groups. unstack=AXIS
- * takes a stacked tensor apart along that axis (the last one of a tensor of lower rank): %d in the replacement is the
- * index.
+ * takes a stacked tensor apart along that axis, which it must have: %d in the replacement is the index.
  * transpose reverses the axes of what is left.
  *
  * On some expressions that are short to write the C library crashes or hangs: at most 1000 lines are read, of at most

@@ -192,8 +192,12 @@ static ab_status add_tensor(struct ab_diff_source *s, size_t file, const struct 
   AB_TRY(ab_name_map_apply(&mapped, map, full));
   struct row row = {file, tensor, mapped.axis, 0, mapped.transpose};
   if (mapped.axis == AB_NOT_STACKED) return add_row(s, &row, mapped.name);
-  if (tensor->shape.rank < 1) return AB_FAIL(AB_EMISMATCH, "tensor '%s' is a scalar and cannot be unstacked", full);
-  if (row.axis >= tensor->shape.rank) row.axis = tensor->shape.rank - 1;
+  if (row.axis >= tensor->shape.rank)
+    return AB_FAIL(AB_EMISMATCH, "the map unstacks tensor '%s' along axis %d, but it has rank %d; expected at least %d",
+                   full, row.axis, tensor->shape.rank, row.axis + 1);
+  if (tensor->shape.dim[row.axis] == 0)
+    return AB_FAIL(AB_EMISMATCH, "the map unstacks tensor '%s' along axis %d, which has no entry; expected one or more",
+                   full, row.axis);
   const char *mark = strstr(mapped.name, "%d");
   for (; row.index < tensor->shape.dim[row.axis]; row.index++) {
     int written = snprintf(name, sizeof name, "%.*s%lld%s", (int)(mark - mapped.name), mapped.name,

@@ -35,7 +35,8 @@ static bool is_position(const struct ab_counter *c) {
   return strncmp(c->id.tensor, AB_COUNT_RNG, strlen(AB_COUNT_RNG)) == 0;
 }
 
-static ab_status check_position(const struct streams *s, int64_t step, size_t slot, const char *name, int64_t expected) {
+static ab_status check_position(const struct streams *s, int64_t step, size_t slot, const char *name,
+                                int64_t expected) {
   int stage = (int)slot % (int)s->config->num_stages, repeat = (int)slot / (int)s->config->num_stages;
   int64_t found = 0;
   size_t times = 0;

@@ -237,8 +237,8 @@ static ab_status judge_positions(struct ab_judgement *j, enum ab_side_place plac
   bool older;
   AB_TRY(ab_rng_predates(&older, side->recording, &j->opened, route));
   if (!older) return check(j, ab_check_rng(side->recording, &j->opened, route));
-  return ab_judgement_note(j, "not reported by side %s (%s): rng positions; its build is older than such reports, and all "
-                           "else was compared", place == AB_SIDE_A ? "a" : "b", side->recording->name);
+  return ab_judgement_note(j, "not reported by side %s (%s): rng positions; its build is older than such reports, and "
+                           "all else was compared", place == AB_SIDE_A ? "a" : "b", side->recording->name);
 }
 
 static ab_status judge_counts_of(struct ab_judgement *j, enum ab_side_place place, const struct ab_route *route) {
@@ -282,9 +282,9 @@ static ab_status note_pole(struct ab_judgement *j) {
 /* What a reader would otherwise have to find out. */
 static ab_status note_limits(struct ab_judgement *j) {
   AB_TRY(note_pole(j));
-  if (j->verdict[0].nonfinite)
-    AB_TRY(ab_judgement_note(j, "%zu values are NaN or infinite: they are equal to nothing, not even to themselves",
-                             j->verdict[0].nonfinite));
+  char odd[AB_LACK_TEXT];
+  ab_verdict_note_nonfinite(odd, &j->verdict[0]);
+  if (odd[0]) AB_TRY(ab_judgement_note(j, "%s", odd));
   if (ab_folder_exists(j->request.target) && !j->opened.bundle && !j->golden && !j->request.ignore_golden)
     AB_TRY(ab_judgement_note(j, "the case directory holds no golden.json: nothing recorded was compared with"));
   return AB_OK;
