@@ -250,13 +250,18 @@ static ab_status check_shapes(const struct ab_view *a, const struct ab_view *b) 
   return AB_FAIL(AB_ESHAPE, "tensors of shapes %s and %s cannot be compared", shape_a, shape_b);
 }
 
+static void measure(struct ab_difference *out, struct ab_difference_walk *walk, const struct ab_view *a,
+                    const struct ab_view *b) {
+  do
+    ab_difference_add(walk, a, b);
+  while (!ab_difference_end(out, walk));
+}
+
 ab_status ab_difference(struct ab_difference *out, const struct ab_view *a, const struct ab_view *b) {
   struct ab_difference_walk walk;
   AB_TRY(check_shapes(a, b));
   AB_TRY(ab_difference_begin(&walk, a->dtype, b->dtype, ab_view_count(a)));
-  do
-    ab_difference_add(&walk, a, b);
-  while (!ab_difference_end(out, &walk));
+  measure(out, &walk, a, b);
   return AB_OK;
 }
 
@@ -266,7 +271,8 @@ struct ab_difference ab_difference_scalar(double a, double b, bool f32) {
   enum ab_dtype dtype = f32 ? AB_F32 : AB_F64;
   struct ab_view view_a = {.dtype = dtype, .data = f32 ? (void *)&narrow_a : (void *)&a};
   struct ab_view view_b = {.dtype = dtype, .data = f32 ? (void *)&narrow_b : (void *)&b};
-  if (ab_difference(&d, &view_a, &view_b) != AB_OK) return (struct ab_difference){.rel_l2 = INFINITY, .differing = 1};
+  struct ab_difference_walk walk = start(dtype, dtype, 1);
+  measure(&d, &walk, &view_a, &view_b);
   return d;
 }
 

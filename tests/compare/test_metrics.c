@@ -80,7 +80,7 @@ START_TEST(nan_is_never_equal_wherever_it_is) {
       ck_assert_uint_eq(d.nonfinite_b, (size_t)(which >> 1));
       ck_assert_uint_eq(d.nonfinite_alike, which == 3);
       ck_assert_uint_eq(d.worst.index, (size_t)places[p]);
-      ck_assert(isinf(d.rel_l2));
+      ck_assert(isinf(d.rel_l2) && isinf(d.max_abs_over_max) && !isinf(d.max_abs));
     }
 }
 END_TEST
@@ -109,8 +109,8 @@ START_TEST(the_worst_element_is_the_first_of_the_largest_or_the_first_non_finite
 END_TEST
 
 START_TEST(signs_of_zero_count_apart) {
-  float a[3] = {0.0f, -0.0f, 1}, b[3] = {-0.0f, -0.0f, 1};
-  struct ab_difference d = apart(a, b, 3);
+  float a[4] = {0.0f, -0.0f, -0.0f, 1}, b[4] = {-0.0f, -0.0f, -0.0f, 1};
+  struct ab_difference d = apart(a, b, 4);
   ck_assert_uint_eq(d.differing, 0);
   ck_assert_uint_eq(d.sign_only, 1);
   ck_assert_double_eq(d.rel_l2, 0);
@@ -166,8 +166,13 @@ START_TEST(nothing_overflows_or_vanishes) {
     struct ab_difference d = apart64(a, b, 3);
     ck_assert_double_eq_tol(d.rel_l2, sqrt(0.5), 1e-12);
     ck_assert_double_eq_tol(d.l2 / sizes[i], 1, 1e-12);
+    ck_assert_double_eq_tol(d.l2_b / sizes[i], sqrt(2), 1e-12);
     ck_assert_double_eq_tol(d.max_abs_over_max, 1, 1e-12);
+    ck_assert_uint_eq(d.count, 3);
   }
+  double mixed[2] = {1, 2e-200}, small[2] = {1, 1e-200}; /* one of both alone is out of range */
+  ck_assert_double_eq_tol(apart64(mixed, small, 2).rel_l2 / 1e-200, 1, 1e-12);
+  ck_assert_double_eq_tol(apart64(mixed, small + 1, 1).rel_l2 / 1e200, 1, 1e-12);
   double a[1] = {DBL_MAX}, b[1] = {-DBL_MAX};
   struct ab_difference d = apart64(a, b, 1);
   ck_assert_double_eq_tol(d.rel_l2, 2, 1e-12);
@@ -208,7 +213,7 @@ static void check_same(const struct ab_difference *a, const struct ab_difference
   ck_assert(a->nonfinite_a == b->nonfinite_a && a->nonfinite_b == b->nonfinite_b);
   ck_assert(a->max_abs == b->max_abs && a->max_abs_over_max == b->max_abs_over_max);
   ck_assert(a->l2 == b->l2 && a->l2_b == b->l2_b && a->rel_l2 == b->rel_l2);
-  ck_assert(a->max_ulp == 0 && b->max_ulp == 0);
+  ck_assert(a->max_ulp == b->max_ulp && a->has_ulp == b->has_ulp);
   check_same_pair(&a->first, &b->first);
   check_same_pair(&a->worst, &b->worst);
 }
@@ -230,10 +235,75 @@ START_TEST(float32_meets_float64_in_any_layout) {
     ck_ok(ab_difference(&fast, &view, &view64));
     ck_ok(ab_difference(&slow, &apart_view, &view64));
     ck_assert_uint_gt(fast.differing, 100);
+    ck_assert_uint_eq(fast.max_ulp, 0);
     check_same(&fast, &slow);
     ck_ok(ab_difference(&fast, &view64, &view));
     ck_ok(ab_difference(&slow, &view64, &apart_view));
     check_same(&fast, &slow);
+  }
+}
+END_TEST
+
+enum { LINES = 100, COLUMNS = 21, M = LINES * COLUMNS, STEP = 2 * COLUMNS }; /* M: two chunks and a rest */
+
+/* Equal in the first chunk; two elements are off by the most, and one before them by less. */
+static double value_of(int i, bool b) {
+  double more = i == 1030 ? 0.25 : i == 1100 || i == 2060 ? 0.5 : 0;
+  if (i == 1200) return b ? -0.0 : 0;
+  return 1 + i % 64 + (b ? 0 : more);
+}
+
+static void lay_out(void *data, enum ab_dtype dtype, const int64_t stride[2], bool b) {
+  memset(data, b ? 0x41 : 0x3f, sizeof(double) * LINES * STEP);
+  for (int i = 0; i < M; i++) {
+    int64_t at = i / COLUMNS * stride[0] + i % COLUMNS * stride[1];
+    if (dtype == AB_F32) ((float *)data)[at] = (float)value_of(i, b);
+    else ((double *)data)[at] = value_of(i, b);
+  }
+}
+
+static double in_a[LINES * STEP], in_b[LINES * STEP];
+
+static struct ab_difference laid_out(enum ab_dtype dtype, int64_t line, int64_t column) {
+  struct ab_view view = {.dtype = dtype, .shape = {2, {LINES, COLUMNS}}, .stride = {line, column}, .data = in_a};
+  struct ab_view view_b = view;
+  struct ab_difference d;
+  view_b.data = in_b;
+  lay_out(in_a, dtype, view.stride, false);
+  lay_out(in_b, dtype, view.stride, true);
+  ck_ok(ab_difference(&d, &view, &view_b));
+  return d;
+}
+
+static struct ab_difference in_pieces(enum ab_dtype dtype) {
+  static const int sizes[] = {3, 2, 1, 8, 1030, 7};
+  struct ab_difference_walk walk;
+  struct ab_difference d;
+  ck_ok(ab_difference_begin(&walk, dtype, dtype, M));
+  for (int at = 0, n, k = 0; at < M; at += n, k++) {
+    n = sizes[k % 6] < M - at ? sizes[k % 6] : M - at;
+    struct ab_view view = {.dtype = dtype, .shape = {1, {n}}, .stride = {1}}, view_b = view;
+    view.data = (unsigned char *)in_a + (size_t)at * ab_dtype_size(dtype);
+    view_b.data = (unsigned char *)in_b + (size_t)at * ab_dtype_size(dtype);
+    ab_difference_add(&walk, &view, &view_b);
+  }
+  ck_assert(ab_difference_end(&d, &walk));
+  return d;
+}
+
+START_TEST(any_layout_and_any_pieces_are_the_same) {
+  static const enum ab_dtype dtypes[] = {AB_F32, AB_F64};
+  for (int t = 0; t < 2; t++) {
+    struct ab_difference padded = laid_out(dtypes[t], COLUMNS + 3, 1), sparse = laid_out(dtypes[t], STEP, 2);
+    struct ab_difference flat = laid_out(dtypes[t], COLUMNS, 1), pieces = in_pieces(dtypes[t]);
+    double squares = 0;
+    for (int i = 0; i < M; i++) squares += value_of(i, true) * value_of(i, true);
+    ck_assert_double_eq_tol(flat.l2_b, sqrt(squares), 1e-9);
+    ck_assert_double_eq(flat.l2, 0.75);
+    ck_assert(flat.differing == 3 && flat.sign_only == 1 && flat.first.index == 1030 && flat.worst.index == 1100);
+    check_same(&flat, &padded);
+    check_same(&flat, &sparse);
+    check_same(&flat, &pieces);
   }
 }
 END_TEST
@@ -300,6 +370,8 @@ START_TEST(values_print_the_same_under_any_locale) {
   ck_assert_str_eq(text, "0.1 (0x3fb999999999999a)");
   ab_value_print(text, sizeof text, (double)NAN, 0x7fc00000, AB_F32);
   ck_assert_str_eq(text, "nan (0x7fc00000)");
+  ab_value_print(text, sizeof text, 0, 0, AB_F32);
+  ck_assert_str_eq(text, "0 (0x00000000)");
   if (comma) uselocale(old);
   if (comma) freelocale(comma);
 }
@@ -332,6 +404,7 @@ static Suite *suite(void) {
   tcase_add_test(c, ulps_cross_zero);
   tcase_add_test(c, float32_meets_float64);
   tcase_add_test(c, float32_meets_float64_in_any_layout);
+  tcase_add_test(c, any_layout_and_any_pieces_are_the_same);
   tcase_add_test(c, views_may_be_strided);
   tcase_add_test(c, integers_are_exact_and_have_no_distance);
   tcase_add_test(c, shapes_and_types_must_fit);

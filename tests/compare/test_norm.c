@@ -126,12 +126,23 @@ START_TEST(gradients_of_query_and_key_are_measured_against_the_values) {
 }
 END_TEST
 
+/* Against its own norm a distance stays what it was measured to be, where its parts are out of range. */
+START_TEST(a_distance_against_its_own_norm_is_kept) {
+  struct side s = side_new("b");
+  struct ab_identity id = identity(0, 1, "mlp/wo/kernel", AB_BACKWARD);
+  struct ab_difference d = {.l2 = INFINITY, .l2_b = 1e308, .rel_l2 = 2};
+  ck_assert_double_eq(ab_distance_of(&d, s.recording, &id), 2);
+  side_free(&s);
+}
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("norm");
   TCase *tcase = tcase_create("norm");
   tcase_add_loop_test(tcase, a_mean_is_measured_against_the_root_mean_square, 0, ROWS);
   tcase_add_loop_test(tcase, gradients_of_query_and_key_are_measured_against_the_values, 0, GRADIENTS);
   tcase_add_test(tcase, without_values_too);
+  tcase_add_test(tcase, a_distance_against_its_own_norm_is_kept);
   tcase_add_test(tcase, alone_or_beside_a_deviation_that_is_none_it_keeps_its_own_norm);
   suite_add_tcase(suite, tcase);
   return ab_run_suite(suite);

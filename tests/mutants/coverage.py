@@ -24,7 +24,17 @@ CONFIG = ('merge', 'validate', 'load', 'support', 'upstream', 'keys', 'yaml', 'c
 SCRIPTS = ('e2e_comparisons', 'e2e_judging', 'e2e_golden_review', 'e2e_reference', 'e2e_upstream', 'e2e_goldens',
            'e2e_teeth', 'e2e_calibration')
 
-ROWS = (('common/compare/', COMPARE, ()),
+EXPLAIN = ('explain', 'explain_update', 'terms', 'divergence')
+
+ROWS = (('common/compare/controls_data.c', ('controls_data', 'controls'), ()),
+        ('common/compare/controls', ('controls', 'controls_data', 'teeth'), ()),
+        ('common/compare/teeth.c', ('teeth', 'report'), ()),
+        ('common/compare/terms.c', ('terms', 'explain', 'explain_update'), ()),
+        ('common/compare/explain', EXPLAIN, ()),
+        ('common/compare/divergence', ('divergence', 'explain'), ()),
+        ('common/compare/metrics', ('metrics', 'norm', 'verdict', 'tiers'), ()),
+        ('common/compare/norm.c', ('norm', 'verdict'), ()),
+        ('common/compare/', COMPARE, ()),
         ('common/base/json_scan.c', ('json', 'json_corpus', 'number'), ()),
         ('common/base/number.c', ('number', 'json'), ()),
         ('common/base/yaml', ('yaml', 'corpus', 'merge'), ()),
