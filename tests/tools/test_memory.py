@@ -11,7 +11,9 @@ from e2e import BUILD, EQUAL, REFERENCE, SIDE, USAGE, check, main, cases
 from sweep import ACTS, ALL, BUNDLE, Act, Place, same, sweep, temporaries, undisturbed, whole
 
 FIRST, DRAWN, THROUGH = 100, 25, 6
-PLANNING = range(190, 200)  # allocations of a side around the end of its dry run
+STRIDE, AROUND = 16, range(-4, 6)
+PLANNED = 'cannot allocate what it takes to read how much memory is available'  # what a side does next
+BOOK = 1 << 20  # bytes: what its dry run keeps, and nothing before
 TAIL = re.compile(r'ab_\w+: (\d+) allocations, (\d+) failed, (\d+) blocks left\n$')
 SIDES = [('linen', BUNDLE), ('nnx', BUNDLE), ('sequential64', BUNDLE), ('linen', REFERENCE / 't16')]
 
@@ -86,11 +88,27 @@ def sweep_side(route, bundle):
     print(f'# side {route} of {bundle.name}: {total} allocations, {sweep(jobs, functools.partial(judge_side, clean))} runs', flush=True)
 
 
+def run_sides(act, place, value):
+    return place.run(act, environment={'AB_FAIL_ALLOC_SIDE': value, 'AB_REPLAY': ''})
+
+
+def end_of_planning(act):
+    """The first allocation of a side after its dry run."""
+    def said(number):
+        return run_sides(act, Place(), f'{number}+').out
+
+    for number in range(1, 100 * STRIDE, STRIDE):
+        if PLANNED in said(number):
+            break
+    while PLANNED in said(number - 1):
+        number -= 1
+    before = re.search(r'cannot allocate (\d+) bytes', said(number - 1))
+    check(before and int(before[1]) > BOOK, f'allocation {number - 1} of a side is none of its dry run')
+    return number
+
+
 def sides_through_their_parent():
     """What a user sees: the side that failed, exit 3, everything as it was."""
-    def run(act, place, value):
-        return place.run(act, environment={'AB_FAIL_ALLOC_SIDE': value, 'AB_REPLAY': ''})
-
     def judge(act, _, ran):
         check(ran.code == SIDE, f'exit {ran.code}: {ran.out}{ran.err}')
         check('allocate' in ran.out or 'memory' in ran.out, ran.out)
@@ -101,10 +119,11 @@ def sides_through_their_parent():
     for act in (a for a in ACTS if a.name in ('compare', 'record', 'accept')):
         undisturbed(act)
         numbers = random.Random(act.name).sample(range(20, 240), 100 if ALL else THROUGH)
-        jobs = [Job(f'{act.name}, in sides', functools.partial(run, act), f'{n}{more}')
+        jobs = [Job(f'{act.name}, in sides', functools.partial(run_sides, act), f'{n}{more}')
                 for n in numbers for more in ('', '+')]
-        jobs += [Job('compare, planning', functools.partial(run, act), f'{n}+')
-                 for n in PLANNING if act.name == 'compare']
+        if act.name == 'compare':
+            planned = end_of_planning(act)
+            jobs += [Job('compare, planning', functools.partial(run_sides, act), f'{planned + n}+') for n in AROUND]
         runs += sweep(jobs, functools.partial(judge, act))
     print(f'# {runs} runs')
 
