@@ -18,6 +18,10 @@
 
 #include "status.h"
 
+/* Layers that a step may run, those of pipeline bubbles included: each costs the plan a few microseconds and the step
+ * much more. */
+enum { AB_CONFIG_WALK_MAX = 1 << 20 };
+
 /* Validated and derived; names are MaxText's keys. Strings are owned by the struct. */
 struct ab_config {
   /* run */

@@ -238,12 +238,20 @@ static ab_status check_microbatches(const struct ab_config *c) {
   return AB_OK;
 }
 
-static ab_status check_iterations(const struct ab_config *c) {
-  char expected[160];
-  int64_t iterations = ab_total_iterations(c); /* of factors below 2^31 each */
-  snprintf(expected, sizeof expected, "fewer: with %lld repeats there are %lld iterations, of at most 2147483647",
-           (long long)c->num_pipeline_repeats, (long long)iterations);
-  return iterations > LARGEST ? refuse(c, "num_pipeline_microbatches", expected) : AB_OK;
+/* A step is planned by walking it. */
+static ab_status check_walk(const struct ab_config *c) {
+  char expected[200];
+  double iterations = 0, layers = (double)c->num_decoder_layers;
+  if (c->pipelined) {
+    iterations = (double)c->num_pipeline_microbatches * (double)c->num_pipeline_repeats + (double)ab_pipeline_depth(c);
+    layers += iterations * (double)(c->num_stages * c->num_layers_per_pipeline_stage) -
+              (double)c->pipeline_parallel_layers;
+  }
+  layers *= (double)c->gradient_accumulation_steps;
+  if (layers <= AB_CONFIG_WALK_MAX) return AB_OK;
+  snprintf(expected, sizeof expected, "fewer: with %.0f iterations of the pipeline a step runs %.0f layers, of at most %d",
+           iterations, layers, AB_CONFIG_WALK_MAX);
+  return refuse(c, c->pipelined ? "num_pipeline_microbatches" : "num_decoder_layers", expected);
 }
 
 static ab_status check_gather_per_repeat(const struct ab_config *c) {
@@ -264,12 +272,12 @@ static ab_status check_gather_per_repeat(const struct ab_config *c) {
 static ab_status derive_pipeline(struct ab_config *c) {
   AB_TRY(derive_stages(c));
   AB_TRY(derive_pipeline_layers(c));
-  if (!c->pipelined) return AB_OK;
+  if (!c->pipelined) return check_walk(c);
   AB_TRY(derive_repeats(c));
   AB_TRY(derive_microbatches(c));
   AB_TRY(check_layers(c));
   AB_TRY(check_microbatches(c));
-  AB_TRY(check_iterations(c));
+  AB_TRY(check_walk(c));
   return check_gather_per_repeat(c);
 }
 

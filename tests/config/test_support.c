@@ -73,6 +73,19 @@ START_TEST(what_changes_no_number_is_accepted) {
 }
 END_TEST
 
+/* 2^20, n - 1, n, n + 1: the pipeline runs 2 x (524286 + 1) layers, and there are some after it. */
+#define LONGEST "ici_pipeline_parallelism=2 pipeline_parallel_layers=2 per_device_batch_size=262143 max_target_length=1 "
+START_TEST(a_step_runs_so_many_layers_at_most) {
+  must_accept(NULL, LONGEST "num_pipeline_microbatches=524286 base_num_decoder_layers=3");
+  must_accept(NULL, LONGEST "num_pipeline_microbatches=524286 base_num_decoder_layers=4");
+  must_refuse(NULL, LONGEST "num_pipeline_microbatches=524286 base_num_decoder_layers=5",
+              "key 'num_pipeline_microbatches' is 524286, expected fewer: with 524287 iterations of the pipeline a step "
+              "runs 1048577 layers, of at most 1048576");
+  must_accept(NULL, "base_num_decoder_layers=1048576");
+  must_refuse(NULL, "base_num_decoder_layers=1048577", "key 'num_decoder_layers' is 1048577, expected fewer");
+}
+END_TEST
+
 /* An unsupported value is a decision of the last moment: an invalid one beside it is named first. */
 START_TEST(support_is_judged_last) {
   must_refuse(NULL, "dtype=bfloat16 steps=0", "key 'steps' is 0");
@@ -87,6 +100,7 @@ static Suite *suite(void) {
   tcase_add_test(c, what_this_build_lacks_is_refused_by_name_unless_inspected);
   tcase_add_test(c, what_changes_no_number_is_accepted);
   tcase_add_test(c, support_is_judged_last);
+  tcase_add_test(c, a_step_runs_so_many_layers_at_most);
   suite_add_tcase(s, c);
   return s;
 }

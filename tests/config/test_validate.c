@@ -267,7 +267,8 @@ static const struct row pipeline[] = {
     {"num_pipeline_microbatches=2 pipeline_delay_activation_forwarding=true",
      "key 'num_pipeline_microbatches' is 2, expected at least 4, twice the stages"},
     {"base_num_decoder_layers=2000000 per_device_batch_size=4096 num_pipeline_microbatches=4096",
-     "key 'num_pipeline_microbatches' is 4096, expected fewer: with 1000000 repeats there are 4096000001 iterations"},
+     "key 'num_pipeline_microbatches' is 4096, expected fewer: with 4096000001 iterations of the pipeline a "
+     "step runs 8192000002 layers, of at most 1048576"},
     {"num_layers_per_pipeline_stage=0", "key 'num_layers_per_pipeline_stage' is 0"},
     {"pipeline_parallel_layers=0", "key 'pipeline_parallel_layers' is 0"},
 };
