@@ -67,7 +67,7 @@ static ab_status begin(struct unpacking *u, const struct ab_npz *archive, const 
 }
 
 static void end(struct unpacking *u) {
-  if (u->member && u->member->deflated) inflateEnd(&u->z);
+  if (u->member->deflated) inflateEnd(&u->z);
 }
 
 static ab_status refill(struct unpacking *u) {
@@ -93,34 +93,29 @@ static ab_status inflate_some(struct unpacking *u, unsigned char *out, size_t co
   return AB_OK;
 }
 
-/* The next `count` unpacked bytes. */
+/* The next `count` unpacked bytes: below 4 GiB, as all of a member. */
 static ab_status next(struct unpacking *u, void *out, uint64_t count) {
-  unsigned char *at = out;
-  while (count) {
-    size_t piece = count < (1u << 30) ? (size_t)count : 1u << 30;
-    if (u->member->deflated) {
-      AB_TRY(inflate_some(u, at, piece));
-    } else {
-      AB_TRY(ab_file_read_at(&u->archive->file, at, piece, u->member->data + u->taken));
-      u->taken += piece;
-    }
-    u->crc = (uint32_t)crc32(u->crc, at, (uInt)piece);
-    at += piece;
-    count -= piece;
+  if (!count) return AB_OK;
+  if (u->member->deflated) {
+    AB_TRY(inflate_some(u, out, count));
+  } else {
+    AB_TRY(ab_file_read_at(&u->archive->file, out, count, u->member->data + u->taken));
+    u->taken += count;
   }
+  u->crc = (uint32_t)crc32(u->crc, out, (uInt)count);
   return AB_OK;
 }
 
 /* Magic, version, length of the header, header. */
 static ab_status read_npy(struct ab_npz *archive, struct member *m, struct unpacking *u) {
-  unsigned char head[12];
+  unsigned char head[12] = {0}; /* version 1 has two bytes of length */
   char *text;
   if (m->unpacked < 12) return wrong_member(archive, m, "is too short for a .npy");
   AB_TRY(next(u, head, 10));
   if (memcmp(head, "\x93NUMPY", 6) != 0 || head[6] < 1 || head[6] > 3)
     return wrong_member(archive, m, "is no .npy of version 1 to 3");
   if (head[6] > 1) AB_TRY(next(u, head + 10, 2));
-  uint64_t length = head[6] > 1 ? u32(head + 8) : u16(head + 8), start = head[6] > 1 ? 12 : 10;
+  uint64_t length = u32(head + 8), start = head[6] > 1 ? 12 : 10;
   if (length > NPY_HEADER_MAX || start + length > m->unpacked)
     return wrong_member(archive, m, "has a .npy header that does not fit into it");
   AB_TRY(ab_mem_new(&text, (size_t)length + 1, 1));
@@ -159,7 +154,7 @@ static ab_status read_member(struct ab_npz *archive, struct member *m) {
   AB_TRY(ab_mem_new(&u, 1, sizeof *u));
   ab_status status = begin(u, archive, m);
   if (status == AB_OK) status = read_npy(archive, m, u);
-  if (status == AB_OK || u->z.state) end(u);
+  end(u);
   ab_mem_free(u);
   return status;
 }
@@ -268,10 +263,8 @@ ab_status ab_npz_read(const struct ab_npz *archive, const struct ab_safetensor *
   struct unpacking *u;
   AB_TRY(ab_mem_new(&u, 1, sizeof *u));
   ab_status status = begin(u, archive, member_of(tensor));
-  if (status == AB_OK) {
-    status = read_all(u, member_of(tensor), out);
-    end(u);
-  }
+  if (status == AB_OK) status = read_all(u, member_of(tensor), out);
+  end(u);
   ab_mem_free(u);
   return status;
 }
