@@ -191,8 +191,8 @@ static ab_status read_directory(struct ab_npz *archive, const unsigned char *rec
   unsigned char *directory;
   if (u16(record + 4) || u16(record + 6) || u16(record + 8) != count) return wrong(archive, "it has several disks");
   if (offset + bytes > archive->file.size) return wrong(archive, "its directory does not fit");
-  AB_TRY(ab_mem_new(&archive->member, count + 1, sizeof *archive->member));
-  AB_TRY(ab_mem_new(&directory, bytes + 1, 1));
+  AB_TRY(ab_mem_new(&archive->member, count, sizeof *archive->member));
+  AB_TRY(ab_mem_new(&directory, bytes, 1));
   ab_status status = ab_file_read_at(&archive->file, directory, bytes, offset);
   for (size_t i = 0; i < count && status == AB_OK; i++, used += size)
     status = read_entry(archive, directory + used, bytes - used, &size);

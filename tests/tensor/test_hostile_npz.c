@@ -251,7 +251,8 @@ static const struct {
     {"float16", "a.npy", HEADER("'<f2'", "False", "(12,)"), 24, "has another dtype"},
     {"a record dtype", "a.npy", HEADER("[('x', '<f4')]", "False", "(6,)"), 24, "has another dtype"},
     /* 64 bytes: a byte more and AddressSanitizer sees it. */
-    {"no key in all of a block", "a.npy", "{'a block of the allocator is a multiple of 64 bytes long': 1}  ", 24, "without descr"},
+    {"no key in all of a block", "a.npy", "{'a block of the allocator is a multiple of 64 bytes long': 1}  ", 24,
+     "without descr"},
     {"no shape", "a.npy", "{'descr': '<f4', 'fortran_order': False}\n", 24, "without descr, fortran_order or shape"},
     {"a list for a shape", "a.npy", HEADER("'<f4'", "False", "[2, 3]"), 24, "a shape that cannot be read"},
     {"a negative extent", "a.npy", HEADER("'<f4'", "False", "(-1, 3)"), 24, "a shape that cannot be read"},

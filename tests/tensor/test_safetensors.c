@@ -69,7 +69,10 @@ START_TEST(what_is_written_is_read_back_bit_by_bit) {
   ck_ok(ab_safetensors_write(at("f"), tree));
   ck_ok(ab_safetensors_load(&back, at("f")));
   check_same(tree, back);
-  memset(ab_tree_find(into, "scalar")->data, 0, 8);
+  for (size_t i = 0; i < ab_tree_size(into); i++) {
+    struct ab_tensor *leaf = ab_tree_at(into, i);
+    memset(leaf->data, 0, leaf->count * ab_dtype_size(leaf->dtype));
+  }
   ck_ok(ab_safetensors_load_into(into, at("f")));
   check_same(tree, into);
   ab_tree_free(tree);
@@ -86,6 +89,13 @@ START_TEST(loading_into_a_tree_wants_the_same_structure) {
   ck_fails(ab_safetensors_load_into(other, at("f")), AB_EMISMATCH, "holds an unknown tensor 'params/b/kernel'");
   ck_ok(ab_tree_add(other, "params/b/kernel", AB_F32, &shape, NULL));
   ck_fails(ab_safetensors_load_into(other, at("f")), AB_EMISMATCH, "is F32 [2, 3], expected F32 [6]");
+  ab_tree_free(other);
+  ck_ok(ab_tree_new(&other));
+  for (size_t i = 0; i + 1 < ab_tree_size(tree); i++) {
+    const struct ab_tensor *leaf = ab_tree_at(tree, i);
+    ck_ok(ab_tree_add(other, leaf->name, leaf->dtype, &leaf->shape, NULL));
+  }
+  ck_fails(ab_safetensors_load_into(other, at("f")), AB_EMISMATCH, "holds an unknown tensor 'a name with");
   ab_tree_free(other);
   ck_ok(ab_tree_add(tree, "more", AB_F32, &shape, NULL));
   ck_fails(ab_safetensors_load_into(tree, at("f")), AB_EMISMATCH, "lacks the tensor 'more'");
@@ -262,6 +272,25 @@ START_TEST(odd_but_right_files_are_read) {
 }
 END_TEST
 
+START_TEST(a_part_of_a_tensor_ends_where_the_tensor_does) {
+  struct ab_safetensors *file;
+  unsigned char read[8];
+  const uint64_t huge = UINT64_MAX - 1;
+  plant("{\"a\": " TENSOR("U8", "[4]", "[0, 4]") ", \"b\": " TENSOR("U8", "[4]", "[4, 8]") "}abcdwxyz", 0, -8);
+  ck_ok(ab_safetensors_open(&file, at("h")));
+  const struct ab_safetensor *b = ab_safetensors_find(file, "b"), *a = ab_safetensors_find(file, "a");
+  ck_ok(ab_safetensors_read_part(file, b, read, 1, 2));
+  ck_assert_mem_eq(read, "xy", 2);
+  ck_ok(ab_safetensors_read_part(file, a, read, 0, 4));
+  ck_assert_mem_eq(read, "abcd", 4);
+  ck_ok(ab_safetensors_read_part(file, a, read, 4, 0));
+  ck_fails(ab_safetensors_read_part(file, a, read, 1, 4), AB_EFORMAT, "'a' has 4 bytes; expected 4 from 1 on");
+  ck_fails(ab_safetensors_read_part(file, a, read, 5, 0), AB_EFORMAT, "expected 0 from 5 on");
+  ck_fails(ab_safetensors_read_part(file, b, read, huge, 2), AB_EFORMAT, "expected 2 from 18446744073709551614 on");
+  ab_safetensors_close(file);
+}
+END_TEST
+
 /* Cut at every byte, and every bit of the front flipped: refused or read, never a crash. */
 START_TEST(damaged_files_never_crash) {
   char *text;
@@ -353,6 +382,7 @@ static Suite *suite(void) {
   tcase_add_test(c, hostile_files_are_refused);
   tcase_add_test(c, names_hold_at_their_border);
   tcase_add_test(c, odd_but_right_files_are_read);
+  tcase_add_test(c, a_part_of_a_tensor_ends_where_the_tensor_does);
   tcase_add_test(c, damaged_files_never_crash);
   tcase_add_test(c, every_refused_allocation_is_survived);
   tcase_add_test(c, reference_files_are_read);
