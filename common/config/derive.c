@@ -249,8 +249,9 @@ static ab_status check_walk(const struct ab_config *c) {
   }
   layers *= (double)c->gradient_accumulation_steps;
   if (layers <= AB_CONFIG_WALK_MAX) return AB_OK;
-  snprintf(expected, sizeof expected, "fewer: with %.0f iterations of the pipeline a step runs %.0f layers, of at most %d",
-           iterations, layers, AB_CONFIG_WALK_MAX);
+  snprintf(expected, sizeof expected,
+           "fewer: with %.0f iterations of the pipeline a step runs %.0f layers, of at most %d", iterations, layers,
+           AB_CONFIG_WALK_MAX);
   return refuse(c, c->pipelined ? "num_pipeline_microbatches" : "num_decoder_layers", expected);
 }
 

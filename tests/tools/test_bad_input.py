@@ -76,6 +76,12 @@ def values_of_the_wrong_kind():
     refuse(config_file(text + 'dtype: bfloat16\n'), says=['bad.yml:', "'dtype'"])
 
 
+@case
+def a_step_that_would_be_walked_for_hours():
+    refuse('configs/base.yml', 'ici_pipeline_parallelism=2', 'num_pipeline_microbatches=1600000000', 'max_target_length=1',
+           'per_device_batch_size=800000000', says=["key 'num_pipeline_microbatches' is 1600000000", 'at most 1048576'])
+
+
 def bundles(source, rows):
     """rows: what, how to damage a copy, exit code, texts that must be said."""
     for what, damage, code, says in rows:
