@@ -9,6 +9,7 @@ import subprocess
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MEMORY = 12 << 30  # bytes of address space of one test: a mutant may allocate without end
+SECONDS = 30  # of processor time of one process: on a busy machine the time limit of a test is much longer
 
 
 def tracked():
@@ -19,6 +20,7 @@ def tracked():
 
 def limited():
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
