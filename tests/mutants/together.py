@@ -48,8 +48,9 @@ class Together:
         self.link = [w for w in link if not w.endswith('.c.o')]
         self.link[self.link.index('-o') + 1] = str(self.program)
         self.link[at:at] = objects + [str(driver)]
-        others = [w for target in targets[1:] for w in self.command(target[0]) if w.endswith('.so')]
-        self.link += dict.fromkeys(w for w in others if w not in self.link)
+        others = [w for target in targets[1:] for w in self.command(target[0]) if w.endswith(('.a', '.so'))]
+        group = self.link.index('-Wl,--start-group') + 1 if '-Wl,--start-group' in self.link else len(self.link)
+        self.link[group:group] = dict.fromkeys(w for w in others if w not in self.link)
         self.env = tree.tests[names[0]]['env']
 
     def command(self, target):

@@ -136,6 +136,10 @@ START_TEST(a_wrong_writer_is_stopped_and_leaves_nothing) {
   struct ab_safetensors_writer *w;
   struct ab_shape shape = shape_of(1, (int64_t[]){2});
   ck_ok(ab_safetensors_writer_new(&w, at("f")));
+  ck_ok(ab_safetensors_writer_metadata(w, "format", "ab"));
+  ck_ok(ab_safetensors_writer_metadata(w, "more", "ab"));
+  ck_fails(ab_safetensors_writer_metadata(w, "format", "x"), AB_EMISMATCH, "'format' is declared twice");
+  ck_fails(ab_safetensors_writer_metadata(w, "more", "x"), AB_EMISMATCH, "'more' is declared twice");
   ck_ok(ab_safetensors_writer_declare(w, "a", AB_F32, &shape));
   ck_fails(ab_safetensors_writer_declare(w, "a", AB_F32, &shape), AB_EMISMATCH, "'a' is taken");
   ck_fails(ab_safetensors_writer_declare(w, "__metadata__", AB_F32, &shape), AB_EMISMATCH, "is taken");
