@@ -257,8 +257,11 @@ static ab_status check_schema(const struct ab_json *root) {
   if (strcmp(schema, AB_GOLDEN_SCHEMA) == 0) return AB_OK;
   const struct ab_json *value = ab_json_find(root, "schema");
   if (strncmp(schema, family, strlen(family)) != 0) return ab_json_fail(value, "is not that of a golden");
-  char reason[128];
-  snprintf(reason, sizeof reason, "is '%.40s', this program reads " AB_GOLDEN_SCHEMA, schema);
+  char reason[192];
+  bool older = strcmp(schema, AB_GOLDEN_SCHEMA) < 0;
+  snprintf(reason, sizeof reason, "is '%.40s', this program reads " AB_GOLDEN_SCHEMA "%s", schema,
+           older ? "; record the case anew: ab_golden record CASE --reason TEXT (its changelog begins anew)"
+                 : ": a newer abpipe wrote it");
   return ab_json_fail(value, reason);
 }
 

@@ -188,8 +188,8 @@ static char *replaced(const char *text, const char *from, const char *to) {
 static const struct {
   const char *from, *to, *sentence;
 } mutation[] = {
-    {"abpipe-golden/2", "abpipe-golden/3", "'abpipe-golden/3', this program reads abpipe-golden/2"},
-    {"abpipe-golden/2", "abpipe-golden/1", "'abpipe-golden/1', this program reads abpipe-golden/2"},
+    {"abpipe-golden/2", "abpipe-golden/3", "'abpipe-golden/3', this program reads abpipe-golden/2: a newer abpipe"},
+    {"abpipe-golden/2", "abpipe-golden/1", "'abpipe-golden/1', this program reads abpipe-golden/2; record the case anew"},
     {"abpipe-golden/2", "abpipe-report/1", "is not that of a golden"},
     {"\"schema\"", "\"Schema\"", "schema"},
     {"\"numerics\": \"portable\"", "\"numerics\": \"Portable\"", "neither 'portable' nor 'fast'"},

@@ -256,6 +256,28 @@ def what_a_ci_run_uploaded_is_taken_in():
 
 
 @case
+def a_link_among_the_uploads_is_refused_with_one_sentence():
+    target, upload = pending(), folder('upload')
+    (upload / 'case').mkdir()
+    (upload / 'case' / PENDING).symlink_to(target / PENDING)
+    before = (target / GOLD).read_bytes()
+    r = refuse('accept', target, '--from', upload, '--reason', 'as CI saw it', tool='ab_golden', says=['symbolic link'])
+    check('fits a case' not in r.err and (target / GOLD).read_bytes() == before, r.err)
+
+
+@case
+def a_golden_of_an_older_schema_says_how_it_is_recorded_anew():
+    target = good()
+    change_json(target / GOLD, lambda g: (g.update(schema='abpipe-golden/1'), g.pop('seal')))
+    says = ["is 'abpipe-golden/1'", "this program reads abpipe-golden/2; record the case anew: ab_golden record CASE --reason"]
+    expect(GOLDEN, target, says=says)
+    tool(GOLDEN, 'check', '--no-run', target, says=says)
+    tool(EQUAL, 'record', target, '--reason', 'its schema was older')
+    tool(EQUAL, 'check', '--no-run', target)
+    expect(EQUAL, target)
+
+
+@case
 def recording_anew_removes_it():
     target = pending()
     tool(EQUAL, 'record', target, '--reason', 'what is pending is not wanted')
