@@ -89,6 +89,17 @@ def half_of_what_was_meant_judges_nothing():
 
 
 @case
+def what_was_meant_alone_is_no_bundle():
+    for gone in (['grads', 'outputs'], ['grads'], ['outputs']):
+        target = copy_case('p08_simple')
+        for name in gone:
+            (target / f'{name}.safetensors').unlink()
+        for mode in [], [B1]:
+            expect(GOLDEN, target, *mode, says=[f'{gone[0]}.safetensors is missing: nothing to compare with; expected what '
+                                                'the engines gave beside what was meant, the *_sequential files'])
+
+
+@case
 def a_linen_stage_of_scanned_layers_fails_as_released():
     scanned = 'tests/fixtures/reference/p09_simple'
     expect(USAGE, scanned, 'upstream_faithful=B31', says=['upstream_faithful=B31 the scanned layers of a Linen stage'])

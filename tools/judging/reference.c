@@ -107,7 +107,9 @@ static ab_status must_hold(const struct ab_reference *r) {
   const struct ab_bundle *bundle = r->opened->bundle;
   const char *missing = !r->results.grads ? "grads" : !bundle->train && !r->results.outputs ? "outputs" : NULL;
   if (!missing) return AB_OK;
-  return AB_FAIL(AB_ENOTFOUND, "%s/%s.safetensors is missing: nothing to compare with", bundle->folder, missing);
+  return AB_FAIL(AB_ENOTFOUND, "%s/%s.safetensors is missing: nothing to compare with%s%s", bundle->folder, missing,
+                 r->results.grads_sequential ? "; expected what the engines gave beside what was meant, " : "",
+                 r->results.grads_sequential ? "the *_sequential files" : "");
 }
 
 /* A record of other steps than the batch's would be held to a part of itself only. */
