@@ -1,6 +1,7 @@
 /* Workflow commands of GitHub Actions: `::error file=..,line=..,title=..::message`. A host shows ten errors and ten
  * warnings of a step and drops the rest silently, so the last of each says how many there are.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "mem.h"
@@ -76,13 +77,34 @@ static ab_status comparison(struct ab_sheet *sheet, const struct ab_entry *e, si
   return status;
 }
 
+/* The place with which a sentence of the YAML door begins: "configs/t.yml:7:12: ...". */
+static bool begins_with_place(size_t *length, size_t *line, const char *sentence) {
+  static const char digits[] = "0123456789";
+  for (const char *at = strchr(sentence, ':'); at; at = strchr(at + 1, ':')) {
+    size_t row = strspn(at + 1, digits), column = at[1 + row] == ':' ? strspn(at + 2 + row, digits) : 0;
+    if (!row || row > 7 || !column || strncmp(at + 2 + row + column, ": ", 2) != 0) continue;
+    *length = (size_t)(at - sentence);
+    *line = (size_t)strtoul(at + 1, NULL, 10);
+    return true;
+  }
+  return false;
+}
+
+/* At the key that was wrong, in whichever file it stands, if the message knows; else at the first line of `file`. */
 static ab_status say(struct ab_sheet *sheet, int kind, const struct ab_entry *e, const char *what, const char *file,
                      const char *message) {
-  char *title;
+  char *title, *named = NULL;
+  size_t length, line = 1;
   AB_TRY(title_of(&title, e, what));
-  annotate(sheet, kind, file, 1, title, message);
+  ab_status status = AB_OK;
+  if (begins_with_place(&length, &line, message)) {
+    status = ab_mem_new(&named, length + 1, 1);
+    if (named) memcpy(named, message, length);
+  }
+  if (status == AB_OK) annotate(sheet, kind, named ? named : file, line, title, message);
+  ab_mem_free(named);
   ab_mem_free(title);
-  return AB_OK;
+  return status;
 }
 
 static ab_status troubles(struct ab_sheet *sheet, const struct ab_entry *e) {

@@ -234,6 +234,32 @@ START_TEST(annotations_point_at_the_file) {
 }
 END_TEST
 
+/* Sentences of the YAML door and others, and where each points. */
+static const struct {
+  const char *because, *where;
+} refused[] = {
+    {"golden/t/config.yml:7:12: key 'steps' is many", "file=golden/t/config.yml,line=7,"},
+    {"configs/base.yml:123:1: key 'stepz' is unknown", "file=configs/base.yml,line=123,"},
+    {"odd:3:4: name.yml:5:6: key", "file=odd,line=3,"},
+    {"a:b.yml:5:6: key", "file=a%3Ab.yml,line=5,"},
+    {"golden/t/config.yml: 5 bytes", "file=golden/t/config.yml,line=1,"},
+    {"a.yml:12: key", "file=golden/t/config.yml,line=1,"},
+    {"a.yml:12:x: key", "file=golden/t/config.yml,line=1,"},
+    {"a.yml:12:5 key", "file=golden/t/config.yml,line=1,"},
+    {"a.yml:123456789:5: key", "file=golden/t/config.yml,line=1,"},
+    {"a.yml::5: key", "file=golden/t/config.yml,line=1,"},
+    {"steps:", "file=golden/t/config.yml,line=1,"},
+};
+
+START_TEST(a_refusal_points_at_the_key) {
+  const struct ab_entry entry = {.name = "t", .config = "golden/t/config.yml", .because = refused[_i].because};
+  char *text = made(AB_FORM_GITHUB, NULL, &entry, 1, AB_EXIT_USAGE);
+  ck_assert_msg(strstr(text, refused[_i].where) != NULL, "%s: %s", refused[_i].because, text);
+  ck_assert_uint_eq(times(text, "::error "), 1);
+  ab_mem_free(text);
+}
+END_TEST
+
 START_TEST(verbose_lists_all_that_differs) {
   struct run r;
   run_start(&r, "linen", true);
@@ -270,6 +296,7 @@ static Suite *suite(void) {
   tcase_add_test(c, markdown_stays_below_what_a_host_takes);
   tcase_add_test(c, annotations_are_capped_and_say_how_many_more);
   tcase_add_test(c, annotations_point_at_the_file);
+  tcase_add_loop_test(c, a_refusal_points_at_the_key, 0, sizeof refused / sizeof *refused);
   tcase_add_test(c, verbose_lists_all_that_differs);
   suite_add_tcase(s, c);
   return s;

@@ -119,6 +119,17 @@ def all_forms_of_a_suite():
 
 
 @case
+def a_wrong_key_is_annotated_where_it_stands():
+    d, good = folder(), pathlib.Path(SMALL).read_text()
+    (d / 'wrong.yml').write_text(good.replace('steps: 2', 'steps: many'))
+    (d / 'unknown.yml').write_text(good + 'stepz: 2\n')
+    (d / 'own.yml').write_text('# nothing wrong here\nbase_config: wrong.yml\n')
+    for name, file, line in (('wrong', 'wrong', 5), ('unknown', 'unknown', good.count('\n') + 1), ('own', 'wrong', 5)):
+        r = expect(USAGE, d / f'{name}.yml', '--github')
+        check(f'::error file={d}/{file}.yml,line={line},' in r.out and r.out.count('::error ') == 1, r.out)
+
+
+@case
 def the_suite_schema_can_fail():
     d = folder()
     (d / 'list.yml').write_text(f'cases:\n  - name: green\n    case: {SMALL}\n')
