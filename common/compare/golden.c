@@ -47,7 +47,7 @@ static void print_digest(char out[33], XXH128_hash_t digest) {
   snprintf(out, 33, "%016llx%016llx", (unsigned long long)digest.high64, (unsigned long long)digest.low64);
 }
 
-void ab_golden_hash(char out[33], const char *text, size_t size) { print_digest(out, XXH3_128bits(text, size)); }
+void ab_digest_bytes(char out[33], const void *bytes, size_t size) { print_digest(out, XXH3_128bits(bytes, size)); }
 
 static ab_status digest_sorted(char out[33], const struct ab_pair_text *pairs, size_t count) {
   XXH3_state_t state;

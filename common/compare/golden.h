@@ -65,6 +65,8 @@ struct ab_golden {
   struct ab_calibration *calibration; /* owned; NULL: never calibrated */
 };
 
+/* XXH3-128 as 32 hex digits. */
+void ab_digest_bytes(char out[33], const void *bytes, size_t size);
 /* XXH3-128 over "key=value\n" in key order, 32 hex digits. AB_EMISMATCH for a repeated key. What does not change
  * numbers (run_name, base_output_directory) is left out by the caller. */
 ab_status ab_golden_digest(char out[33], const struct ab_pair_text *pairs, size_t count);

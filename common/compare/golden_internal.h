@@ -4,8 +4,6 @@
 #include "golden.h"
 #include "json.h"
 
-/* XXH3-128 as 32 hex digits. */
-void ab_golden_hash(char out[33], const char *text, size_t size);
 /* A golden with its seal, as a member of a larger file. */
 ab_status ab_golden_put(struct ab_json_writer *writer, const char *key, const struct ab_golden *golden);
 ab_status ab_golden_from(struct ab_golden **out, const struct ab_json *root);

@@ -12,7 +12,7 @@ static ab_status digest_of(char out[33], const struct ab_golden *g,
   put(w, g);
   ab_json_put_end(w);
   ab_status status = ab_json_writer_finish(&text, &size, w);
-  if (status == AB_OK) ab_golden_hash(out, text, size);
+  if (status == AB_OK) ab_digest_bytes(out, text, size);
   ab_json_writer_free(w);
   AB_TRY(status);
   return AB_OK;

@@ -5,6 +5,13 @@
 #include "artifact.h"
 #include "fuzz.h"
 
+/* Names that the linker makes: digests of these files are not what is looked for. */
+ab_status __wrap_ab_artifact_check_file(const char *path, const char *digest);
+ab_status __wrap_ab_artifact_check_file(const char *path, const char *digest) {
+  fuzz_check(path && strlen(digest) <= 32, "a digest without an end");
+  return AB_OK;
+}
+
 static const char config[] = "base_config: base.yml\nmodel_name: llama2-tiny\ndataset_type: synthetic\nsteps: 2\n"
                              "per_device_batch_size: 4\nmax_target_length: 8\nici_pipeline_parallelism: 2\n"
                              "num_pipeline_microbatches: 4\nnum_pipeline_repeats: 2\nenable_checkpointing: false\n";

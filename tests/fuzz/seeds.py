@@ -121,8 +121,9 @@ def main():
         'outputs': {}, 'metrics': {'loss': {'max_rel': 0}}}}}).encode())
     for kind in ('cell', 'sum'):
         write('artifact', kind, json.dumps({
-            'schema': 'abpipe-artifact/1', 'kind': kind, 'wrong': 'b', 'sides': {'a': 'linen', 'b': 'nnx',
-                                                                                'reference': 'sequential'},
+            'schema': 'abpipe-artifact/2', 'kind': kind, 'wrong': 'b',
+            'files': {'config.yml': 'c' * 32, 'inputs.safetensors': '1' * 32, 'recorded.safetensors': '2' * 32},
+            'sides': {'a': 'linen', 'b': 'nnx', 'reference': 'sequential'},
             'numerics': 'portable', 'version': '0.1.0', 'fed': '', 'step': 0, 'microbatch': 1, 'layer': 2,
             'iteration': 3, 'stage': 0, 'repeat': 1, 'parts': 4, 'devices': 0, 'tensor': 'mlp/wo/kernel',
             'phase': 'backward'}).encode())

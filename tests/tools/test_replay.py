@@ -4,6 +4,7 @@ import json
 import pathlib
 import shutil
 import struct
+import subprocess
 
 from e2e import BUILD, DIFFERENT, EQUAL, REFERENCE, SMALL, USAGE, case, change_json, change_tensors, check, expect, folder
 from e2e import main, read_tensors, refuse, run
@@ -154,7 +155,7 @@ def an_artifact_repeats_the_judgement_elsewhere():
         check(replayed(again) == replayed(first), f'{fault}: {replayed(again)}, in the run {replayed(first)}')
         check(again.out.startswith('DIFFERENT: replay of '), again.out)
         said = json.loads((elsewhere / 'artifact.json').read_text())
-        check(said['schema'] == 'abpipe-artifact/1' and said['replay']['lines'] == replayed(first), f'{said}')
+        check(said['schema'] == 'abpipe-artifact/2' and said['replay']['lines'] == replayed(first), f'{said}')
 
 
 @case
@@ -162,6 +163,19 @@ def another_core_judges_by_distance():
     kept = artifact()
     r = run('--replay', kept, environment={'OPENBLAS_CORETYPE': 'Haswell'})
     check(r.code == DIFFERENT and 'operator swiglu of' in r.out, r.out + r.err)
+
+
+def seal(kept):
+    """What a test changed is what artifact.json says: the replay judges it as if it had been saved so."""
+    names = sorted(FILES - {'artifact.json'})
+    digests = subprocess.run([BUILD / 'tests/tools/file_digest', *(kept / name for name in names)], check=True,
+                             capture_output=True, text=True).stdout.split()
+    change_json(kept / 'artifact.json', lambda j: j.update(files=dict(zip(names, digests))))
+
+
+def doctor(kept, change, name='recorded.safetensors'):
+    change_tensors(kept / name, change)
+    seal(kept)
 
 
 def put_right(tensors):
@@ -173,7 +187,7 @@ def put_right(tensors):
 @case
 def an_artifact_without_a_difference_is_equal():
     kept = artifact()
-    change_tensors(kept / 'recorded.safetensors', put_right)
+    doctor(kept, put_right)
     r = expect(EQUAL, '--replay', kept, says=['EQUAL: replay of', 'every operator reproduces'])
     check('differs' not in r.out, r.out)
 
@@ -181,7 +195,7 @@ def an_artifact_without_a_difference_is_equal():
 @case
 def every_operator_is_found_where_it_is_doctored():
     kept = artifact()
-    change_tensors(kept / 'recorded.safetensors', put_right)
+    doctor(kept, put_right)
     right = (kept / 'recorded.safetensors').read_bytes()
     for phase, slot, operator in (('forward', 'pre_norm', 'pre_norm'), ('forward', 'attention_core', 'attention'),
                                   ('forward', 'out_proj', 'out'), ('forward', 'layer_output', 'mlp_residual'),
@@ -190,10 +204,10 @@ def every_operator_is_found_where_it_is_doctored():
                                   ('backward', 'decoder_layer_input', 'pre_norm/attention_residual')):
         (kept / 'recorded.safetensors').write_bytes(right)
 
-        def doctor(tensors):
+        def one_more(tensors):
             data = tensors[f'b/0/{phase}/{slot}'][2]
             data[:4] = struct.pack('<f', 1 + struct.unpack('<f', data[:4])[0])
-        change_tensors(kept / 'recorded.safetensors', doctor)
+        doctor(kept, one_more)
         r = expect(DIFFERENT, '--replay', kept)
         check(f'operator {operator}{" (backward)" if phase == "backward" else ""} of' in r.out,
               f'{phase} {slot}: {r.out}')
@@ -216,6 +230,27 @@ def a_damaged_artifact_is_refused():
     refuse('--replay', '/nonexistent/artifact', says=['/nonexistent/artifact'])
 
 
+def one_bit(path):
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+
+
+@case
+def a_file_that_was_changed_is_refused():
+    """Also where what it holds can be read, and would be judged."""
+    good = artifact()
+    other = artifact('attention_backward -1 -1 -')
+    for name in FILES - {'artifact.json'}:
+        for change in (one_bit, lambda path: path.write_bytes(path.read_bytes() + b'\n'),
+                       lambda path: shutil.copy(other / path.name, path) if 'recorded' in path.name else one_bit(path)):
+            bad = folder('bad') / 'cell'
+            shutil.copytree(good, bad)
+            change(bad / name)
+            refuse('--replay', bad, says=[f'{bad / name}', 'it is not the file that was saved'])
+    expect(DIFFERENT, '--replay', good)
+
+
 @case
 def a_forged_artifact_is_refused():
     good = artifact()
@@ -223,14 +258,17 @@ def a_forged_artifact_is_refused():
     def forge(change, *says, name='artifact.json'):
         bad = folder('bad') / 'cell'
         shutil.copytree(good, bad)
-        (change_json if name == 'artifact.json' else change_tensors)(bad / name, change)
+        change_json(bad / name, change) if name == 'artifact.json' else doctor(bad, change, name)
         refuse('--replay', bad, says=says)
 
-    for key, value in (('schema', 'abpipe-artifact/2'), ('kind', 'whole'), ('wrong', 'reference'), ('layer', -1),
+    for key, value in (('schema', 'abpipe-artifact/3'), ('schema', 'abpipe-artifact/1'), ('kind', 'whole'), ('wrong', 'reference'), ('layer', -1),
                        ('microbatch', 99), ('parts', 0), ('phase', 'update'), ('step', 1 << 40), ('tensor', 'x' * 500)):
         forge(lambda j, k=key, v=value: j.__setitem__(k, v), key)
     forge(lambda j: j.__setitem__('numerics', 'exact'), 'numerics')
     forge(lambda j: j.pop('sides'), 'sides')
+    forge(lambda j: j.pop('files'), 'files')
+    for name in FILES - {'artifact.json'}:
+        forge(lambda j, n=name: j['files'].pop(n), name)
     forge(lambda j: j.update(kind='sum', tensor='no/kernel', phase='backward'), 'no/kernel')
     for name in ('x/0', 'params/mlp/wo/kernel', 'positions/0', 'segment_ids/0'):
         forge(lambda t, n=name: t.pop(n), name.split('/')[0], name='inputs.safetensors')

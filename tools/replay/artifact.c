@@ -43,7 +43,8 @@ static bool is_artifact(const char *folder) {
   bool is = false;
   if (ab_path_join(&path, folder, JSON_NAME) != AB_OK) return false;
   if (ab_json_read(&json, path, NULL) == AB_OK) {
-    is = ab_json_get_string(&schema, json, "schema") == AB_OK && strcmp(schema, AB_ARTIFACT_SCHEMA) == 0;
+    is = ab_json_get_string(&schema, json, "schema") == AB_OK &&
+         strncmp(schema, AB_ARTIFACT_FAMILY, strlen(AB_ARTIFACT_FAMILY)) == 0;
     ab_json_free(json);
   }
   ab_mem_free(path);
@@ -104,7 +105,22 @@ static void put_bounds(struct ab_json_writer *w) {
   ab_json_put_end(w);
 }
 
-static void put_artifact(struct ab_json_writer *w, const struct ab_artifact *a) {
+/* Of the files that were written before this one. */
+static ab_status put_digests(struct ab_json_writer *w, const char *folder) {
+  ab_json_put_object(w, "files", false);
+  for (int i = 1; i < FILES; i++) {
+    char *path, digest[AB_ARTIFACT_DIGEST];
+    AB_TRY(ab_path_join(&path, folder, files[i]));
+    ab_status status = ab_artifact_digest(digest, path);
+    ab_mem_free(path);
+    AB_TRY(status);
+    ab_json_put_string(w, files[i], digest);
+  }
+  ab_json_put_end(w);
+  return AB_OK;
+}
+
+static ab_status put_artifact(struct ab_json_writer *w, const struct ab_artifact *a, const char *folder) {
   const struct {
     const char *key;
     int64_t value;
@@ -113,6 +129,7 @@ static void put_artifact(struct ab_json_writer *w, const struct ab_artifact *a) 
                 {"parts", a->parts}, {"devices", a->devices}};
   ab_json_put_object(w, NULL, false);
   ab_json_put_string(w, "schema", AB_ARTIFACT_SCHEMA);
+  AB_TRY(put_digests(w, folder));
   ab_json_put_string(w, "version", a->version);
   ab_json_put_string(w, "kind", a->sum ? "sum" : "cell");
   put_names(w, a);
@@ -127,21 +144,23 @@ static void put_artifact(struct ab_json_writer *w, const struct ab_artifact *a) 
   put_bounds(w);
   ab_divergence_put(w, NULL, a->said);
   ab_json_put_end(w);
+  return AB_OK;
 }
 
-static ab_status write_json(const struct ab_artifact *a, const char *path) {
+static ab_status write_json(const struct ab_artifact *a, const char *folder, const char *path) {
   struct ab_json_writer *w;
   AB_TRY(ab_json_writer_new(&w));
-  put_artifact(w, a);
-  AB_TRY(ab_json_writer_file(w, path, ab_file_write));
-  return AB_OK;
+  ab_status status = put_artifact(w, a, folder);
+  if (status == AB_OK) return ab_json_writer_file(w, path, ab_file_write);
+  ab_json_writer_free(w);
+  return status;
 }
 
 static ab_status write_one(const struct ab_artifact *a, const char *folder, const char *name) {
   char *path;
   AB_TRY(ab_path_join(&path, folder, name));
   ab_status status = AB_OK;
-  if (strcmp(name, JSON_NAME) == 0) status = write_json(a, path);
+  if (strcmp(name, JSON_NAME) == 0) status = write_json(a, folder, path);
   else if (strcmp(name, "config.yml") == 0) status = ab_dump_config(a->config, folder);
   else status = ab_safetensors_write(path, strcmp(name, "inputs.safetensors") ? a->recorded : a->inputs);
   ab_mem_free(path);
@@ -152,7 +171,7 @@ ab_status ab_artifact_write(const struct ab_artifact *artifact, const char *fold
   char *scratch;
   AB_TRY(ab_scratch_beside(&scratch, folder));
   ab_status status = AB_OK;
-  for (int i = 0; i < FILES && status == AB_OK; i++) status = write_one(artifact, scratch, files[i]);
+  for (int i = FILES; i-- > 0 && status == AB_OK;) status = write_one(artifact, scratch, files[i]);
   if (status == AB_OK && ab_file_exists(folder)) status = remove_old(folder);
   if (status == AB_OK) status = ab_scratch_place(scratch, folder);
   if (status != AB_OK) (void)ab_scratch_remove(scratch);
@@ -211,11 +230,27 @@ static ab_status read_place(struct ab_artifact *a, const struct ab_json *json) {
   return AB_OK;
 }
 
-static ab_status read_json(struct ab_artifact *a, const struct ab_json *json) {
-  static const char *const kinds[] = {"cell", "sum"}, *const schema[] = {AB_ARTIFACT_SCHEMA};
+static ab_status check_schema(const struct ab_json *json) {
+  const char *schema;
+  AB_TRY(ab_json_get_string(&schema, json, "schema"));
+  if (strcmp(schema, AB_ARTIFACT_SCHEMA) == 0) return AB_OK;
+  return AB_FAIL(AB_EFORMAT, "artifact.json: 'schema' is '%.79s', this program reads " AB_ARTIFACT_SCHEMA ": save the "
+                 "cell again", schema);
+}
+
+static ab_status read_digests(char digest[FILES][AB_ARTIFACT_DIGEST], const struct ab_json *json) {
+  const struct ab_json *object;
+  AB_TRY(ab_json_get_object(&object, json, "files"));
+  for (int i = 1; i < FILES; i++) AB_TRY(read_text(digest[i], AB_ARTIFACT_DIGEST, object, files[i]));
+  return AB_OK;
+}
+
+static ab_status read_json(struct ab_artifact *a, char digest[FILES][AB_ARTIFACT_DIGEST], const struct ab_json *json) {
+  static const char *const kinds[] = {"cell", "sum"};
   const struct ab_json *sides;
-  int kind, known;
-  AB_TRY(read_choice(&known, json, "schema", schema, 1));
+  int kind;
+  AB_TRY(check_schema(json));
+  AB_TRY(read_digests(digest, json));
   AB_TRY(read_choice(&kind, json, "kind", kinds, 2));
   a->sum = kind == 1;
   AB_TRY(read_choice(&a->wrong, json, "wrong", ab_artifact_keys, 2));
@@ -228,29 +263,33 @@ static ab_status read_json(struct ab_artifact *a, const struct ab_json *json) {
   return read_place(a, json);
 }
 
-static ab_status read_one(struct ab_artifact *a, const char *path, const char *name) {
+/* The first file says what the others must be. */
+static ab_status read_one(struct ab_artifact *a, char digest[FILES][AB_ARTIFACT_DIGEST], const char *path, int file) {
   struct ab_json *json;
+  const char *name = files[file];
+  if (file) AB_TRY(ab_artifact_check_file(path, digest[file]));
   if (strcmp(name, "config.yml") == 0) {
     struct ab_config_request wanted = {.file = path, .ignore_environment = true, .devices = a->devices};
     AB_TRY(ab_config_load(&a->own_config, &wanted));
     a->config = a->own_config;
     return AB_OK;
   }
-  if (strcmp(name, JSON_NAME) != 0)
+  if (file)
     return ab_safetensors_load(strcmp(name, "inputs.safetensors") ? &a->recorded : &a->inputs, path);
   AB_TRY(ab_json_read(&json, path, NULL));
-  ab_status status = read_json(a, json);
+  ab_status status = read_json(a, digest, json);
   ab_json_free(json);
   return status;
 }
 
 ab_status ab_artifact_read(struct ab_artifact *out, const char *folder) {
   struct ab_artifact a = {0};
+  char digest[FILES][AB_ARTIFACT_DIGEST] = {{0}};
   ab_status status = AB_OK;
   for (int i = 0; i < FILES && status == AB_OK; i++) {
     char *path;
     status = ab_path_join(&path, folder, files[i]);
-    if (status == AB_OK) status = read_one(&a, path, files[i]);
+    if (status == AB_OK) status = read_one(&a, digest, path, i);
     ab_mem_free(path);
   }
   if (status == AB_OK) *out = a;

@@ -9,7 +9,8 @@
  * | positions/<part>, segment_ids/<part> | [rows, length] I32 | of every microbatch of the step                     |
  *
  * recorded.safetensors: <side>/<part>/<phase>/<slot> and, of a sum, <side>/gradient/<name>; sides are a, b, reference.
- * A part is a microbatch; a layer on the whole batch has part 0 alone.
+ * A part is a microbatch; a layer on the whole batch has part 0 alone. artifact.json holds the digests of the other
+ * files: what is replayed is what was saved.
  */
 #pragma once
 
@@ -18,8 +19,10 @@
 #include "recording.h"
 #include "tree.h"
 
-#define AB_ARTIFACT_SCHEMA "abpipe-artifact/1"
-enum { AB_ARTIFACT_SIDES = 3, AB_ARTIFACT_REFERENCE = 2, AB_ARTIFACT_OTHERS = 64 << 20 /* bytes */ };
+#define AB_ARTIFACT_FAMILY "abpipe-artifact/"
+#define AB_ARTIFACT_SCHEMA AB_ARTIFACT_FAMILY "2"
+enum { AB_ARTIFACT_SIDES = 3, AB_ARTIFACT_REFERENCE = 2, AB_ARTIFACT_OTHERS = 64 << 20 /* bytes */,
+       AB_ARTIFACT_DIGEST = 33 };
 extern const char *const ab_artifact_keys[AB_ARTIFACT_SIDES]; /* "a", "b", "reference" */
 
 struct ab_artifact {
@@ -51,6 +54,10 @@ const struct ab_tensor *ab_artifact_input(const struct ab_artifact *artifact, co
 ab_status ab_artifact_check(const char *folder);
 /* Complete or not there at all; takes the place of an older artifact. */
 ab_status ab_artifact_write(const struct ab_artifact *artifact, const char *folder);
+/* Of a file's bytes, as golden.h has it. artifact_digest.c */
+ab_status ab_artifact_digest(char out[AB_ARTIFACT_DIGEST], const char *path);
+/* AB_EFORMAT naming the file when its bytes do not have the digest. */
+ab_status ab_artifact_check_file(const char *path, const char *digest);
 /* AB_ENOTFOUND, AB_EIO, AB_EFORMAT, AB_EMISMATCH, AB_ESHAPE: what is missing or damaged. Freed by ab_artifact_free. */
 ab_status ab_artifact_read(struct ab_artifact *out, const char *folder);
 /* What was allocated; accepts a zeroed one. */
