@@ -49,7 +49,7 @@ const char *const ab_explain_vocabulary[] = {
     "zero", "constant-factor", "missing-microbatch", "doubled-microbatch", "only-microbatch", "other-layer",
     "other-microbatch", "other-repeat", "transposed", "permuted", "positions-of-microbatch", "segments-of-microbatch",
     "no-segments", "shifted-labels", "labels-of-microbatch", "wrong-denominator", "per-stage-clip", "not-clipped",
-    "clipped-per-microbatch", "lr-of-step", "bias-correction", "weight-decay", "stale", "16-bit-accumulator",
+    "clipped-per-microbatch", "lr-of-step", "bias-correction", "betas", "weight-decay", "stale", "16-bit-accumulator",
     "not-finite", "swapped-stages", "missing-term", "count", "none", NULL};
 
 static void add(struct ab_search *s, const char *id, const char *text) {

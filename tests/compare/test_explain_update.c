@@ -2,32 +2,53 @@
 #include "explain_rig.h"
 
 /* AdamW in double on the rig's numbers, with things done wrongly. */
+enum decay_how { RATE, RATE_TWICE, ALONE };
 struct update_row {
   const char *id, *text;
   int rate_off, count_off;
-  double decay;
+  double decay, scale; /* of the whole update; 0: 1 */
   bool corrected;
+  enum decay_how how;
+  double beta[4]; /* of both moments and of their corrections; 0: the right one */
 };
 static const struct update_row update_rows[] = {
-    {"lr-of-step", "learning rate of the next step", 1, 0, 0.1, true},
-    {"lr-of-step", "learning rate of the step before", -1, 0, 0.1, true},
-    {"bias-correction", "without the bias correction of both moments", 0, 0, 0.1, false},
-    {"bias-correction", "bias correction of the next step's count", 0, 1, 0.1, true},
-    {"weight-decay", "without weight decay", 0, 0, 0, true},
-    {"none", "no explanation found", 0, 0, 0.17, true},
+    {"lr-of-step", "learning rate of the next step", 1, 0, 0.1, 0, true, RATE, {0}},
+    {"lr-of-step", "learning rate of the step before", -1, 0, 0.1, 0, true, RATE, {0}},
+    {"bias-correction", "without the bias correction of both moments", 0, 0, 0.1, 0, false, RATE, {0}},
+    {"bias-correction", "bias correction of the next step's count", 0, 1, 0.1, 0, true, RATE, {0}},
+    {"weight-decay", "without weight decay", 0, 0, 0, 0, true, RATE, {0}},
+    {"weight-decay", "weight decay multiplied by the learning rate twice", 0, 0, 0.1, 0, true, RATE_TWICE, {0}},
+    {"weight-decay", "weight decay that is not multiplied by the learning rate", 0, 0, 0.1, 0, true, ALONE, {0}},
+    {"betas", "with beta1 in place of beta2;", 0, 0, 0.1, 0, true, RATE, {0.9, 0.9, 0.9, 0.9}},
+    {"betas", "with beta2 in place of beta1;", 0, 0, 0.1, 0, true, RATE, {0.95, 0.95, 0.95, 0.95}},
+    {"betas", "with beta1 and beta2 in each other's place", 0, 0, 0.1, 0, true, RATE, {0.95, 0.9, 0.95, 0.9}},
+    {"betas", "beta1 in place of beta2 in the second moment, but not", 0, 0, 0.1, 0, true, RATE, {0, 0.9, 0, 0}},
+    {"betas", "beta2 in place of beta1 in the first moment, but not", 0, 0, 0.1, 0, true, RATE, {0.95, 0, 0, 0}},
+    {"betas", "beta1 in place of beta2 in the bias correction alone", 0, 0, 0.1, 0, true, RATE, {0, 0, 0, 0.9}},
+    {"betas", "beta2 in place of beta1 in the bias correction alone", 0, 0, 0.1, 0, true, RATE, {0, 0, 0.95, 0}},
+    {"constant-factor", "by the right update times 1.7, as 1 of the 1 parameters of step 1", 0, 0, 0.1, 1.7, true, RATE,
+     {0}},
+    {"constant-factor", "by the right update times 2 (= S = 2), as", 0, 0, 0.1, 2, true, RATE, {0}},
+    {"constant-factor", "by the right update times -1,", 0, 0, 0.1, -1, true, RATE, {0}},
+    {"none", "no explanation found", 0, 0, 0.17, 0, true, RATE, {0}},
 };
 
+static double or(double wrong, double right) { return wrong > 0 ? wrong : right; }
+
 static float updated(double before, const double g[2], double p_decay, const struct update_row *row, int step) {
-  const double b1 = 0.9, b2 = 0.95;
-  double mu = 0, nu = 0;
+  const double b1 = or(row->beta[0], 0.9), b2 = or(row->beta[1], 0.95);
+  double mu = 0, nu = 0, scale = row->scale != 0 ? row->scale : 1;
   for (int s = 0; s <= step; s++) {
     mu = b1 * mu + (1 - b1) * g[s];
     nu = b2 * nu + (1 - b2) * g[s] * g[s];
   }
   int k = step + 1 + row->count_off;
-  double c1 = row->corrected ? 1 - pow(b1, k) : 1, c2 = row->corrected ? 1 - pow(b2, k) : 1;
-  double update = mu / c1 / (sqrt(nu / c2) + 1e-8) + p_decay * before;
-  return (float)(before - rate(NULL, step + row->rate_off) * update);
+  double c1 = row->corrected ? 1 - pow(or(row->beta[2], 0.9), k) : 1;
+  double c2 = row->corrected ? 1 - pow(or(row->beta[3], 0.95), k) : 1;
+  double lr = rate(NULL, step + row->rate_off), decay = p_decay * before;
+  if (row->how == RATE_TWICE) decay *= lr;
+  if (row->how == ALONE) decay /= lr;
+  return (float)(before - scale * lr * (mu / c1 / (sqrt(nu / c2) + 1e-8) + decay));
 }
 
 START_TEST(a_wrong_update_is_named) {
@@ -57,6 +78,75 @@ START_TEST(a_wrong_update_is_named) {
   ask(&rig, id);
   expect(&rig, row->id, row->text);
   ck_assert_uint_eq(rig.list.lines, 1);
+  rig_free(&rig);
+}
+END_TEST
+
+/* Two parameters of a step, of which one alone is updated so, or both; at step 0, too, before which nothing is kept. */
+START_TEST(a_factor_is_held_to_every_parameter) {
+  static const struct update_row right = {.decay = 0.1, .corrected = true};
+  const struct update_row scaled = {.decay = 0.1, .corrected = true, .scale = 1.3};
+  int step = _i / 2, both = _i % 2;
+  char text[128];
+  struct rig rig;
+  rig_new(&rig);
+  for (int layer = 0; layer < 2; layer++) {
+    float *g[2], *p[2];
+    for (int s = 0; s < 2; s++) {
+      g[s] = put(&rig, 1, identity(s, layer, leaf, AB_BACKWARD), 30 + (uint32_t)(2 * layer + s));
+      p[s] = put(&rig, 1, identity(s, layer, leaf, AB_UPDATE), 33 + (uint32_t)layer);
+    }
+    float *got = put(&rig, 0, identity(step, layer, leaf, AB_UPDATE), 33);
+    for (int i = 0; i < COUNT; i++) {
+      double before = (double)p[0][i], all[2] = {(double)g[0][i], (double)g[1][i]};
+      p[step][i] = updated(before, all, 0.1, &right, step);
+      got[i] = updated(before, all, 0.1, both || !layer ? &scaled : &right, step);
+    }
+    for (int s = 0; s <= step; s++)
+      for (int phase = AB_BACKWARD; phase <= AB_UPDATE; phase++) {
+        struct ab_identity id = identity(s, layer, leaf, (enum ab_phase)phase);
+        side_observe(&rig.side[1], &id);
+      }
+    struct ab_identity id = identity(step, layer, leaf, AB_UPDATE);
+    side_observe(&rig.side[0], &id);
+  }
+  ask(&rig, identity(step, 0, leaf, AB_UPDATE));
+  snprintf(text, sizeof text, "times 1.3, as %d of the 2 parameters of step %d are", 1 + both, step);
+  expect(&rig, "constant-factor", text);
+  ck_assert_uint_eq(rig.list.lines, 1);
+  rig_free(&rig);
+}
+END_TEST
+
+/* Moments of which norms are left; the parameter of step 0 does not show which beta they were kept with. */
+static const struct {
+  const char *moment, *text;
+  double wrong; /* what the moment is, by the gradient or its square */
+} beta_rows[] = {
+    {"mu", "its first moment is kept with beta2 in place of beta1", 0.05},
+    {"nu", "its second moment is kept with beta1 in place of beta2", 0.1},
+    {"nu", NULL, 0.07},
+};
+
+START_TEST(a_wrong_beta_is_named_by_its_moment) {
+  bool second = beta_rows[_i].moment[0] == 'n';
+  char name[64];
+  struct rig rig;
+  rig_new(&rig);
+  snprintf(name, sizeof name, "%s/%s", beta_rows[_i].moment, leaf);
+  struct ab_identity id = identity(0, 1, name, AB_UPDATE), at = gradient(1);
+  const float *g = put(&rig, 1, at, 30);
+  float *truth = put(&rig, 1, id, 1), *wrong = put(&rig, 0, id, 1);
+  for (int i = 0; i < COUNT; i++) {
+    double x = second ? (double)g[i] * (double)g[i] : (double)g[i];
+    truth[i] = (float)((second ? 1 - 0.95 : 1 - 0.9) * x);
+    wrong[i] = (float)(beta_rows[_i].wrong * x);
+  }
+  side_observe(&rig.side[1], &at);
+  for (int side = 0; side < 2; side++) side_observe(&rig.side[side], &id);
+  ask(&rig, id);
+  if (beta_rows[_i].text) expect(&rig, "betas", beta_rows[_i].text);
+  else ck_assert(!says(&rig, "betas", ""));
   rig_free(&rig);
 }
 END_TEST
@@ -179,6 +269,8 @@ int main(void) {
   Suite *suite = suite_create("explain_update");
   TCase *tc = tcase_create("explain_update");
   tcase_add_loop_test(tc, a_wrong_update_is_named, 0, LENGTH(update_rows));
+  tcase_add_loop_test(tc, a_factor_is_held_to_every_parameter, 0, 4);
+  tcase_add_loop_test(tc, a_wrong_beta_is_named_by_its_moment, 0, LENGTH(beta_rows));
   tcase_add_loop_test(tc, a_wrong_clip_is_named_by_the_first_moment, 0, LENGTH(clip_rows));
   tcase_add_loop_test(tc, a_wrong_metric_is_named, 0, LENGTH(metric_rows));
   tcase_add_loop_test(tc, a_learning_rate_of_another_step_is_named, 0, 2);
