@@ -177,6 +177,16 @@ static struct ab_layer_call in_stage(const struct ab_layer_call *call) {
   return changed;
 }
 
+/* Backward sees one segment everywhere: in recomputation, too, or there alone. */
+static void backward_without_segments(const struct ab_layer *layer, const struct ab_layer_call *call, bool recomputed) {
+  static const int32_t none[LEAF_MOST];
+  struct ab_layer_call changed = *call;
+  changed.segment_ids = none;
+  ab_layer_recompute(layer, &changed);
+  ab_layer_backward_input(layer, recomputed ? call : &changed);
+  ab_layer_backward_weight(layer, recomputed ? call : &changed);
+}
+
 static float weights_of_0[AB_MAX_PARAMS][LEAF_MOST];
 
 void __wrap_ab_layer_forward(const struct ab_layer *layer, const struct ab_layer_call *call) {
@@ -190,10 +200,15 @@ void __wrap_ab_layer_backward(const struct ab_layer *layer, const struct ab_laye
   struct ab_layer_call changed = in_stage(call);
   const void *param[AB_MAX_PARAMS];
   for (int p = 0; p < AB_MAX_PARAMS; p++) param[p] = weights_of_0[p];
-  if (is("weights_of_0_backward") && call->id.layer == fault.place.layer) changed.param = param;
-  __real_ab_layer_backward(layer, &changed);
+  bool here = call->id.layer == fault.place.layer;
+  if (is("weights_of_0_backward") && here) changed.param = param;
+  if ((is("segments_backward") || is("segments_recomputed")) && here)
+    backward_without_segments(layer, &changed, is("segments_recomputed"));
+  else
+    __real_ab_layer_backward(layer, &changed);
 }
 
 double __wrap_ab_learning_rate(const struct ab_config *config, int64_t step) {
-  return __real_ab_learning_rate(config, step + is("rate_of_next_step"));
+  double rate = __real_ab_learning_rate(config, step + is("rate_of_next_step"));
+  return is("rate_too_large") ? 1.5 * rate : rate;
 }

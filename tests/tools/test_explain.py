@@ -70,6 +70,17 @@ def what_one_cell_was_fed():
 
 
 @case
+def what_backward_or_recomputation_alone_was_fed():
+    """Under full remat nothing of the cell is kept: what backward reads was computed again, with whatever it was fed."""
+    says('weights_of_0_backward 2 -1 -', SMALL, 'other-repeat',
+         'given the weights of layer 0 (repeat 0, expected 1), in recomputation and backward alone')
+    says('weights_of_0_backward 1 -1 -', SMALL, 'other-layer', 'in recomputation and backward alone')
+    for fault, words in ('segments_backward', 'recomputation and backward'), ('segments_recomputed', 'recomputation'):
+        says(f'{fault} 1 -1 -', bundle('t16'), 'no-segments', f'given one segment everywhere, in {words} alone',
+             overrides=('set_remat_policy_on_pipeline_iterations=true',))
+
+
+@case
 def a_term_of_the_loss_that_is_missing():
     plain = build(f'exec "{TOOL}" "$@" z_loss_multiplier=0')
     report = folder('report') / 'report.json'
@@ -111,6 +122,22 @@ def gradients():
 @case
 def a_learning_rate_of_another_step():
     says('rate_of_next_step -1 -1 -', SMALL, 'lr-of-step', 'learning rate of step 1', 'of the next step')
+
+
+@case
+def an_update_that_is_scaled():
+    found, out = explain('rate_too_large -1 -1 -', SMALL)
+    factor = [e['text'] for e in found if e['id'] == 'constant-factor']
+    check(any('is updated by the right update times 1.5, as 39 of the 39 parameters of step 0 are' in t for t in factor), out)
+
+
+@case
+def betas_in_each_others_place():
+    report = folder('report') / 'report.json'
+    for word, text in ('adam_b2=0.9', 'with beta1 in place of beta2'), ('adam_b1=0.95', 'with beta2 in place of beta1'):
+        r = expect(DIFFERENT, SMALL, '--b-bin', build(f'exec "{TOOL}" "$@" {word}'), '--json', report)
+        found = json.loads(report.read_text())['explanations']
+        check(any(e['id'] == 'betas' and text in e['text'] for e in found), f'{word}: {found} {r.out}')
 
 
 @case

@@ -18,16 +18,27 @@ struct side_view {
 
 /* A candidate for what a side was fed. */
 struct feed {
-  int weights, backward_weights, positions, segments;
+  struct ab_cell_feed of[AB_CELL_PHASES];
   const char *explains;
   char what[160];
 };
 
+/* In which phases: everywhere, or in some alone. */
+static const struct scope {
+  const char *words;
+  bool in[AB_CELL_PHASES];
+} scopes[] = {{"", {true, true, true}},
+              {", and backward alone", {false, false, true}},
+              {", in recomputation and backward alone", {false, true, true}},
+              {", in recomputation alone", {false, true, false}}};
+enum { SCOPES = sizeof scopes / sizeof *scopes };
+
 static const enum ab_phase phases[AB_CELL_PHASES] = {AB_FORWARD, AB_RECOMPUTE, AB_BACKWARD};
 
 struct ab_cell_order ab_cell_own(const struct ab_cell_judging *j, int side, int part) {
-  return (struct ab_cell_order){.artifact = j->a, .block = j->block, .kernels = j->f32, .side = side, .part = part,
-                                .weights = j->base, .backward_weights = j->base, .positions = part, .segments = part};
+  struct ab_cell_order order = {.artifact = j->a, .block = j->block, .kernels = j->f32, .side = side, .part = part};
+  for (int i = 0; i < AB_CELL_PHASES; i++) order.feed[i] = (struct ab_cell_feed){j->base, part, part};
+  return order;
 }
 
 void ab_cell_place(char text[160], const struct ab_artifact *a) {
@@ -88,63 +99,66 @@ static int stage_of(const struct ab_config *c, int layer) {
 
 static void say_weights(struct feed *f, const struct ab_artifact *a, int layer) {
   const struct ab_config *c = a->config;
-  const char *when = f->weights == layer ? "" : ", and backward alone";
   int own = a->at.layer, most = (int)c->pipeline_parallel_layers;
-  snprintf(f->what, sizeof f->what, "the weights of layer %d%s", layer, when);
+  snprintf(f->what, sizeof f->what, "the weights of layer %d", layer);
   f->explains = "other-layer";
   if (!c->pipelined || layer >= most || own >= most) return;
   bool repeat = repeat_of(c, layer) != repeat_of(c, own);
   if (repeat && stage_of(c, layer) == stage_of(c, own)) f->explains = "other-repeat";
-  snprintf(f->what, sizeof f->what, "the weights of layer %d (%s %d, expected %d)%s", layer,
-           repeat ? "repeat" : "stage", repeat ? repeat_of(c, layer) : stage_of(c, layer),
-           repeat ? repeat_of(c, own) : stage_of(c, own), when);
+  snprintf(f->what, sizeof f->what, "the weights of layer %d (%s %d, expected %d)", layer, repeat ? "repeat" : "stage",
+           repeat ? repeat_of(c, layer) : stage_of(c, layer), repeat ? repeat_of(c, own) : stage_of(c, own));
 }
 
-static void set_weights(struct feed *f, const struct ab_artifact *a, int base, int layer, bool forward) {
-  if (layer == a->at.layer || layer == base) return;
-  f->backward_weights = layer;
-  if (forward) f->weights = layer;
-  say_weights(f, a, layer);
-}
+static int layers_of(const struct ab_artifact *a) { return has_others(a) ? (int)a->config->num_decoder_layers : 0; }
 
-/* Candidate i of 2 layers + 2 parts + 1; what[0] is 0 for what the cell has anyway. */
-static struct feed feed_at(const struct ab_artifact *a, int part, int base, int i) {
-  struct feed f = {.weights = base, .backward_weights = base, .positions = part, .segments = part};
-  int layers = has_others(a) ? (int)a->config->num_decoder_layers : 0, parts = a->parts, rest = i - 2 * layers;
-  if (i < 2 * layers) {
-    set_weights(&f, a, base, i % layers, i < layers);
-  } else if (rest < parts && rest != part) {
-    f.positions = rest;
-    f.explains = "positions-of-microbatch";
-    snprintf(f.what, sizeof f.what, "the positions of microbatch %d", rest);
+static int feeds_of(const struct ab_artifact *a) { return layers_of(a) + 2 * a->parts + 1; }
+
+/* Candidate i of layers + 2 parts + 1; what[0] is 0 for what the cell has anyway. */
+static struct ab_cell_feed feed_at(struct feed *f, const struct ab_artifact *a, int part, int base, int i) {
+  struct ab_cell_feed fed = {base, part, part};
+  int layers = layers_of(a), parts = a->parts, rest = i - layers;
+  if (i < layers && i != a->at.layer && i != base) {
+    fed.weights = i;
+    say_weights(f, a, i);
+  } else if (rest >= 0 && rest < parts && rest != part) {
+    fed.positions = rest;
+    f->explains = "positions-of-microbatch";
+    snprintf(f->what, sizeof f->what, "the positions of microbatch %d", rest);
   } else if (rest >= parts && rest < 2 * parts && rest - parts != part) {
-    f.segments = rest - parts;
-    f.explains = "segments-of-microbatch";
-    snprintf(f.what, sizeof f.what, "the segments of microbatch %d", f.segments);
+    fed.segments = rest - parts;
+    f->explains = "segments-of-microbatch";
+    snprintf(f->what, sizeof f->what, "the segments of microbatch %d", fed.segments);
   } else if (rest == 2 * parts) {
-    f.segments = -1;
-    f.explains = "no-segments";
-    snprintf(f.what, sizeof f.what, "one segment everywhere");
+    fed.segments = -1;
+    f->explains = "no-segments";
+    snprintf(f->what, sizeof f->what, "one segment everywhere");
   }
+  return fed;
+}
+
+/* The candidate in the phases of the scope. */
+static struct feed feed_in(const struct ab_artifact *a, int part, int base, int i, const struct scope *scope) {
+  struct feed f = {.what = ""};
+  struct ab_cell_feed fed = feed_at(&f, a, part, base, i);
+  size_t used = strlen(f.what);
+  for (int p = 0; p < AB_CELL_PHASES; p++) f.of[p] = scope->in[p] ? fed : (struct ab_cell_feed){base, part, part};
+  if (used) snprintf(f.what + used, sizeof f.what - used, "%s", scope->words);
   return f;
 }
 
 static ab_status run_fed(struct side_view *v, const struct ab_cell_judging *j, int side, const struct feed *f) {
   struct ab_cell_order order = ab_cell_own(j, side, ab_artifact_part(j->a));
-  order.weights = f->weights;
-  order.backward_weights = f->backward_weights;
-  order.positions = f->positions;
-  order.segments = f->segments;
+  memcpy(order.feed, f->of, sizeof order.feed);
   return ab_cell_run(&v->result, &order);
 }
 
 /* What the side was fed if with it every operator reproduces the side; what[0] stays empty otherwise. */
 static ab_status find_feed(struct feed *found, const struct ab_cell_judging *j, int side,
                            const struct ab_cell_result *reference) {
-  int part = ab_artifact_part(j->a), layers = has_others(j->a) ? (int)j->a->config->num_decoder_layers : 0;
+  int feeds = feeds_of(j->a);
   found->what[0] = '\0';
-  for (int i = 0; i < 2 * layers + 2 * j->a->parts + 1; i++) {
-    struct feed f = feed_at(j->a, part, j->base, i);
+  for (int i = 0; i < SCOPES * feeds; i++) {
+    struct feed f = feed_in(j->a, ab_artifact_part(j->a), j->base, i % feeds, &scopes[i / feeds]);
     struct side_view v;
     if (!f.what[0]) continue;
     AB_TRY(run_fed(&v, j, side, &f));
@@ -260,12 +274,11 @@ static ab_status judge_side(struct ab_cell_judging *j, int side, const struct ab
 /* A reference that follows upstream's defects runs some cells with the weights of another layer. */
 static ab_status find_base(struct ab_cell_judging *j, struct ab_cell_result *reference) {
   struct ab_cell_order order = ab_cell_own(j, AB_ARTIFACT_REFERENCE, ab_artifact_part(j->a));
-  int layers = has_others(j->a) ? (int)j->a->config->num_decoder_layers : 0;
   AB_TRY(ab_cell_run(reference, &order));
-  for (int i = 0; i < layers && !all_equal(reference); i++) {
+  for (int i = 0; i < layers_of(j->a) && !all_equal(reference); i++) {
     struct ab_cell_result other;
     if (i == j->a->at.layer) continue;
-    order.weights = order.backward_weights = i;
+    for (int p = 0; p < AB_CELL_PHASES; p++) order.feed[p].weights = i;
     AB_TRY(ab_cell_run(&other, &order));
     if (!all_equal(&other)) continue;
     *reference = other;

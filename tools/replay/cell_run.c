@@ -15,8 +15,11 @@ struct cell {
   struct ab_layer layer;
   struct ab_layer_call call;
   void *x, *dy, *y, *dx, *saved, *work;
-  void *param[2][AB_MAX_PARAMS], *dparam[AB_MAX_PARAMS]; /* of forward, of backward */
+  void *param[AB_CELL_PHASES][AB_MAX_PARAMS], *dparam[AB_MAX_PARAMS];
+  const int32_t *positions[AB_CELL_PHASES], *segments[AB_CELL_PHASES];
   int32_t *one_segment;
+  enum ab_phase at; /* what runs: forward again, with what recomputation is fed, is recomputation */
+  bool again;       /* it does */
   ab_status failed; /* of the rewriting, which cannot say so itself */
 };
 
@@ -89,12 +92,25 @@ static void compare(struct cell *c, enum ab_phase phase, int slot, void *value, 
   if (replace) put_in(recorded, value, o->kernels);
 }
 
-/* x and dy are what was recorded in the first place. What was recomputed must be as the forward operator gives it. */
+/* What was not recomputed was kept from forward, whose sizes have been looked at. */
+static void rewrite_recomputed(struct cell *c, int slot, void *value) {
+  const struct ab_cell_order *o = c->order;
+  const char *name = o->block->slot[slot].name;
+  const struct ab_tensor *kept = ab_artifact_recorded(o->artifact, o->side, o->part, AB_FORWARD, name);
+  compare(c, AB_RECOMPUTE, slot, value, true);
+  if (kept && !c->result->slot[AB_RECOMPUTE][slot].seen && c->failed == AB_OK) put_in(kept, value, o->kernels);
+}
+
+/* x and dy are what was recorded in the first place. */
 static void rewrite(void *ctx, enum ab_phase phase, int slot, void *value) {
   struct cell *c = ctx;
   if (phase == AB_RECOMPUTE || (phase == AB_FORWARD && slot == 0)) return;
   if (phase == AB_BACKWARD && slot == c->order->block->output) return;
-  if (phase == AB_FORWARD) compare(c, AB_RECOMPUTE, slot, value, false);
+  if (c->at == AB_RECOMPUTE) {
+    rewrite_recomputed(c, slot, value);
+    return;
+  }
+  if (phase == AB_FORWARD && !c->again) compare(c, AB_RECOMPUTE, slot, value, false);
   compare(c, phase, slot, value, true);
 }
 
@@ -132,11 +148,9 @@ static ab_status take_params_of(void **param, const struct cell *c, int layer) {
 
 static ab_status take_params(struct cell *c) {
   const struct ab_cell_order *o = c->order;
-  AB_TRY(take_params_of(c->param[0], c, o->weights));
-  AB_TRY(take_params_of(c->param[1], c, o->backward_weights));
+  for (int i = 0; i < AB_CELL_PHASES; i++) AB_TRY(take_params_of(c->param[i], c, o->feed[i].weights));
   for (int p = 0; p < o->block->param_count; p++)
     AB_TRY(ab_mem_new(&c->dparam[p], ab_param_count(&o->block->param[p], &c->layer.dims), o->kernels->element));
-  c->call.param = (const void *const *)c->param[0];
   c->call.dparam = o->dparam ? o->dparam : c->dparam;
   return AB_OK;
 }
@@ -152,13 +166,15 @@ static ab_status take_tokens(const int32_t **out, const struct cell *c, const ch
 }
 
 static ab_status take_places(struct cell *c) {
-  const struct ab_cell_order *o = c->order;
   size_t tokens = (size_t)(c->layer.dims.rows * c->layer.dims.length);
-  AB_TRY(take_tokens(&c->call.positions, c, "positions", o->positions));
-  if (o->segments >= 0) return take_tokens(&c->call.segment_ids, c, "segment_ids", o->segments);
   AB_TRY(ab_mem_new(&c->one_segment, tokens, sizeof *c->one_segment));
   for (size_t i = 0; i < tokens; i++) c->one_segment[i] = 1;
-  c->call.segment_ids = c->one_segment;
+  for (int i = 0; i < AB_CELL_PHASES; i++) {
+    const struct ab_cell_feed *feed = &c->order->feed[i];
+    AB_TRY(take_tokens(&c->positions[i], c, "positions", feed->positions));
+    c->segments[i] = c->one_segment;
+    if (feed->segments >= 0) AB_TRY(take_tokens(&c->segments[i], c, "segment_ids", feed->segments));
+  }
   return AB_OK;
 }
 
@@ -205,20 +221,29 @@ static void release(struct cell *c) {
   void *const block[] = {c->x, c->dy, c->y, c->dx, c->saved, c->work, c->one_segment};
   for (size_t i = 0; i < sizeof block / sizeof *block; i++) ab_mem_free(block[i]);
   for (int p = 0; p < AB_MAX_PARAMS; p++) {
-    ab_mem_free(c->param[0][p]);
-    ab_mem_free(c->param[1][p]);
+    for (int i = 0; i < AB_CELL_PHASES; i++) ab_mem_free(c->param[i][p]);
     ab_mem_free(c->dparam[p]);
   }
 }
 
+static const struct ab_layer_call *fed(struct cell *c, enum ab_phase phase) {
+  c->at = phase;
+  c->call.param = (const void *const *)c->param[phase];
+  c->call.positions = c->positions[phase];
+  c->call.segment_ids = c->segments[phase];
+  return &c->call;
+}
+
 ab_status ab_cell_run(struct ab_cell_result *out, const struct ab_cell_order *order) {
+  const struct ab_cell_feed *feed = order->feed;
   struct cell c = {.order = order, .result = out};
   *out = (struct ab_cell_result){0};
+  c.again = memcmp(&feed[AB_RECOMPUTE], &feed[AB_FORWARD], sizeof *feed) != 0;
   ab_status status = prepare(&c);
   if (status == AB_OK) {
-    ab_layer_forward(&c.layer, &c.call);
-    c.call.param = (const void *const *)c.param[1];
-    ab_layer_backward(&c.layer, &c.call);
+    ab_layer_forward(&c.layer, fed(&c, AB_FORWARD));
+    if (c.again) ab_layer_forward(&c.layer, fed(&c, AB_RECOMPUTE));
+    ab_layer_backward(&c.layer, fed(&c, AB_BACKWARD));
     status = c.failed;
   }
   release(&c);

@@ -16,14 +16,20 @@ struct ab_cell_result {
   struct ab_slot_seen slot[AB_CELL_PHASES][AB_MAX_SLOTS];
 };
 
+/* What a phase runs with. */
+struct ab_cell_feed {
+  int weights;             /* the layer whose weights they are; -1: its own */
+  int positions, segments; /* parts; -1 of segments: one segment everywhere */
+};
+
+/* Where recomputation runs with something else than forward, its operators get their inputs from recomputation too, and
+ * backward what it left. Else what was recomputed must be as the forward operators give it. */
 struct ab_cell_order {
   const struct ab_artifact *artifact;
   const struct ab_block *block;
   const struct ab_kernels *kernels;
   int side, part;         /* whose recorded values are put in */
-  int weights;            /* layer whose weights it runs with; -1: its own */
-  int backward_weights;   /* and backward */
-  int positions, segments; /* parts; -1 of segments: one segment everywhere */
+  struct ab_cell_feed feed[AB_CELL_PHASES];
   void *const *dparam;    /* accumulators; NULL: own ones */
 };
 
