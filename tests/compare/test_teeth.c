@@ -115,6 +115,15 @@ START_TEST(many_unobserved_inputs_are_counted) {
 }
 END_TEST
 
+/* The last element of a list, which has so many. */
+static const struct ab_json *last_of(const struct ab_json *list, int count) {
+  const struct ab_json *last = NULL;
+  for (const struct ab_json *element = ab_json_first(list); element; element = ab_json_next(element), count--)
+    last = element;
+  ck_assert_int_eq(count, 0);
+  return last;
+}
+
 START_TEST(json_holds_the_lists_and_fits_the_schema) {
   struct ab_teeth t;
   int64_t number;
@@ -129,6 +138,10 @@ START_TEST(json_holds_the_lists_and_fits_the_schema) {
   ck_assert_int_eq(number, AB_CONTROLS - 1);
   ck_ok(ab_json_get_string(&word, ab_json_next(ab_json_first(list)), "name"));
   ck_assert_str_eq(word, "one ulp");
+  ck_ok(ab_json_get_int64(&number, ab_json_first(list), "got_exit"));
+  ck_assert_int_eq(ab_json_type(ab_json_find(last_of(list, AB_CONTROLS), "got_exit")), AB_JSON_NULL);
+  last_of(ab_json_find(ab_json_find(json, "unobserved"), "list"), 2);
+  last_of(ab_json_find(json, "blind"), 2);
   ck_ok(ab_json_get_string(&word, ab_json_first(ab_json_find(ab_json_find(json, "unobserved"), "list")), "input"));
   ck_assert_str_eq(word, "segment_ids");
   ck_ok(ab_json_get_string(&word, ab_json_first(ab_json_find(json, "blind")), "hides"));

@@ -27,7 +27,8 @@ SCRIPTS = ('e2e_comparisons', 'e2e_judging', 'e2e_golden_review', 'e2e_reference
 EXPLAIN = ('explain', 'explain_update', 'terms', 'divergence')
 
 ROWS = (('common/compare/controls_data.c', ('controls_data', 'controls'), ()),
-        ('common/compare/controls', ('controls', 'controls_data', 'teeth'), ()),
+        ('common/compare/controls_values.c', ('controls_values', 'controls'), ()),
+        ('common/compare/controls', ('controls', 'controls_values', 'controls_data', 'teeth'), ()),
         ('common/compare/teeth.c', ('teeth', 'report'), ()),
         ('common/compare/terms.c', ('terms', 'explain', 'explain_update'), ()),
         ('common/compare/explain', EXPLAIN, ()),
