@@ -1,41 +1,55 @@
 /* Explanations of updates and metrics: the optimizer repeated with one thing done wrongly. */
 #include "explain_rig.h"
 
+enum clipped { BY_ALL, BY_NONE, BY_STAGE, BY_STAGE_AND_ENDS };
+
 /* AdamW in double on the rig's numbers, with things done wrongly. */
 enum decay_how { RATE, RATE_TWICE, ALONE };
 struct update_row {
   const char *id, *text;
   int rate_off, count_off;
-  double decay, scale; /* of the whole update; 0: 1 */
-  bool corrected;
+  double more_decay, scale; /* of the whole update; 0: 1 */
+  bool uncorrected1, uncorrected2;
   enum decay_how how;
   double beta[4]; /* of both moments and of their corrections; 0: the right one */
+  double clip;    /* 0: none */
+  enum clipped by;
+  bool first;     /* step 0, before which nothing is kept; else step 1 */
+  bool odd;       /* one element, the last, is wrong besides */
 };
 static const struct update_row update_rows[] = {
-    {"lr-of-step", "learning rate of the next step", 1, 0, 0.1, 0, true, RATE, {0}},
-    {"lr-of-step", "learning rate of the step before", -1, 0, 0.1, 0, true, RATE, {0}},
-    {"bias-correction", "without the bias correction of both moments", 0, 0, 0.1, 0, false, RATE, {0}},
-    {"bias-correction", "bias correction of the next step's count", 0, 1, 0.1, 0, true, RATE, {0}},
-    {"weight-decay", "without weight decay", 0, 0, 0, 0, true, RATE, {0}},
-    {"weight-decay", "weight decay multiplied by the learning rate twice", 0, 0, 0.1, 0, true, RATE_TWICE, {0}},
-    {"weight-decay", "weight decay that is not multiplied by the learning rate", 0, 0, 0.1, 0, true, ALONE, {0}},
-    {"betas", "with beta1 in place of beta2;", 0, 0, 0.1, 0, true, RATE, {0.9, 0.9, 0.9, 0.9}},
-    {"betas", "with beta2 in place of beta1;", 0, 0, 0.1, 0, true, RATE, {0.95, 0.95, 0.95, 0.95}},
-    {"betas", "with beta1 and beta2 in each other's place", 0, 0, 0.1, 0, true, RATE, {0.95, 0.9, 0.95, 0.9}},
-    {"betas", "beta1 in place of beta2 in the second moment, but not", 0, 0, 0.1, 0, true, RATE, {0, 0.9, 0, 0}},
-    {"betas", "beta2 in place of beta1 in the first moment, but not", 0, 0, 0.1, 0, true, RATE, {0.95, 0, 0, 0}},
-    {"betas", "beta1 in place of beta2 in the bias correction alone", 0, 0, 0.1, 0, true, RATE, {0, 0, 0, 0.9}},
-    {"betas", "beta2 in place of beta1 in the bias correction alone", 0, 0, 0.1, 0, true, RATE, {0, 0, 0.95, 0}},
-    {"constant-factor", "by the right update times 1.7, as 1 of the 1 parameters of step 1", 0, 0, 0.1, 1.7, true, RATE,
-     {0}},
-    {"constant-factor", "by the right update times 2 (= S = 2), as", 0, 0, 0.1, 2, true, RATE, {0}},
-    {"constant-factor", "by the right update times -1,", 0, 0, 0.1, -1, true, RATE, {0}},
-    {"none", "no explanation found", 0, 0, 0.17, 0, true, RATE, {0}},
+    {"lr-of-step", "learning rate of the next step", .rate_off = 1},
+    {"lr-of-step", "learning rate of the next step", .rate_off = 1, .first = true},
+    {"none", "no explanation found", .rate_off = 1, .odd = true},
+    {"lr-of-step", "learning rate of the step before", .rate_off = -1},
+    {"bias-correction", "without the bias correction of both moments", .uncorrected1 = true, .uncorrected2 = true},
+    {"bias-correction", "bias correction of the first moment", .uncorrected1 = true},
+    {"bias-correction", "bias correction of the second moment", .uncorrected2 = true},
+    {"bias-correction", "bias correction of the next step's count", .count_off = 1},
+    {"bias-correction", "bias correction of the count before", .count_off = -1},
+    {"weight-decay", "without weight decay", .more_decay = -0.1},
+    {"weight-decay", "weight decay multiplied by the learning rate twice", .how = RATE_TWICE},
+    {"weight-decay", "weight decay that is not multiplied by the learning rate", .how = ALONE},
+    {"betas", "with beta1 in place of beta2;", .beta = {0.9, 0.9, 0.9, 0.9}},
+    {"betas", "with beta2 in place of beta1;", .beta = {0.95, 0.95, 0.95, 0.95}},
+    {"betas", "with beta1 and beta2 in each other's place", .beta = {0.95, 0.9, 0.95, 0.9}},
+    {"betas", "beta1 in place of beta2 in the second moment, but not", .beta = {0, 0.9, 0, 0}},
+    {"betas", "beta2 in place of beta1 in the first moment, but not", .beta = {0.95, 0, 0, 0}},
+    {"betas", "beta1 in place of beta2 in the bias correction alone", .beta = {0, 0, 0, 0.9}},
+    {"betas", "beta2 in place of beta1 in the bias correction alone", .beta = {0, 0, 0.95, 0}},
+    {"constant-factor", "by the right update times 1.7, as 1 of the 1 parameters of step 1", .scale = 1.7},
+    {"constant-factor", "by the right update times 2 (= S = 2), as", .scale = 2},
+    {"constant-factor", "by the right update times -1,", .scale = -1},
+    {"not-clipped", "gradients that are not clipped", .clip = 0.5, .by = BY_NONE},
+    {"per-stage-clip", "norm of their own stage", .clip = 0.5, .by = BY_STAGE},
+    {"per-stage-clip", "norm of their own stage", .clip = 0.5, .by = BY_STAGE_AND_ENDS},
+    {"none", "no explanation found", .more_decay = 0.07},
 };
+static const struct update_row right = {.id = ""};
 
-static double or(double wrong, double right) { return wrong > 0 ? wrong : right; }
+static double or(double wrong, double meant) { return wrong > 0 ? wrong : meant; }
 
-static float updated(double before, const double g[2], double p_decay, const struct update_row *row, int step) {
+static float updated(double before, const double g[2], const struct update_row *row, int step) {
   const double b1 = or(row->beta[0], 0.9), b2 = or(row->beta[1], 0.95);
   double mu = 0, nu = 0, scale = row->scale != 0 ? row->scale : 1;
   for (int s = 0; s <= step; s++) {
@@ -43,37 +57,70 @@ static float updated(double before, const double g[2], double p_decay, const str
     nu = b2 * nu + (1 - b2) * g[s] * g[s];
   }
   int k = step + 1 + row->count_off;
-  double c1 = row->corrected ? 1 - pow(or(row->beta[2], 0.9), k) : 1;
-  double c2 = row->corrected ? 1 - pow(or(row->beta[3], 0.95), k) : 1;
-  double lr = rate(NULL, step + row->rate_off), decay = p_decay * before;
+  double c1 = row->uncorrected1 ? 1 : 1 - pow(or(row->beta[2], 0.9), k);
+  double c2 = row->uncorrected2 ? 1 : 1 - pow(or(row->beta[3], 0.95), k);
+  double lr = rate(NULL, step + row->rate_off), decay = (0.1 + row->more_decay) * before;
   if (row->how == RATE_TWICE) decay *= lr;
   if (row->how == ALONE) decay /= lr;
   return (float)(before - scale * lr * (mu / c1 / (sqrt(nu / c2) + 1e-8) + decay));
 }
 
+/* Gradients of layers 1 and 2, which are of stages 0 and 1, and of the embedding, which is of stage 0; the first of
+ * the two steps has the smaller ones. */
+enum { GRADIENTS = 3 };
+static struct ab_identity gradient_of(int step, int which) {
+  return which < 2 ? identity(step, 1 + which, leaf, AB_BACKWARD)
+                   : identity(step, -1, "token_embedder/embedding", AB_BACKWARD);
+}
+
+static double factor_of(const struct update_row *row, enum clipped by, int own, const double squares[GRADIENTS]) {
+  static const bool together[GRADIENTS][GRADIENTS] = {{true, false, true}, {false, true, false}, {true, false, true}};
+  double sum = 0;
+  for (int i = 0; i < GRADIENTS; i++)
+    if (by == BY_ALL || (by == BY_STAGE ? i == own : together[own][i])) sum += squares[i];
+  return by == BY_NONE || row->clip == 0 ? 1 : row->clip / sqrt(sum);
+}
+
 START_TEST(a_wrong_update_is_named) {
-  static const struct update_row right = {.decay = 0.1, .corrected = true};
   const struct update_row *row = &update_rows[_i];
+  int count = row->by == BY_STAGE_AND_ENDS ? GRADIENTS : 2, own = row->by == BY_STAGE_AND_ENDS ? 2 : 0, last = !row->first;
   struct rig rig;
-  rig_new(&rig);
   float *g[2], *p[2], *got;
-  for (int s = 0; s < 2; s++) {
-    g[s] = put(&rig, 1, identity(s, 1, leaf, AB_BACKWARD), 30 + (uint32_t)s);
-    p[s] = put(&rig, 1, identity(s, 1, leaf, AB_UPDATE), 33);
+  double meant[2], wrong[2];
+  rig_new(&rig);
+  rig.question.layers_per_stage = 2;
+  rig.question.update.clip = row->clip;
+  struct ab_identity id = gradient_of(last, own);
+  id.phase = AB_UPDATE;
+  for (int s = 0; s <= last; s++) {
+    double squares[GRADIENTS] = {0};
+    for (int k = 0; k < count; k++) {
+      float *x = put(&rig, 1, gradient_of(s, k), 30 + (uint32_t)(2 * k + s));
+      for (int i = 0; i < COUNT; i++) x[i] *= (float)(1 + s), squares[k] += (double)x[i] * (double)x[i];
+      if (k == own) g[s] = x;
+    }
+    meant[s] = factor_of(row, BY_ALL, own, squares);
+    wrong[s] = factor_of(row, row->by, own, squares);
+    id.step = s;
+    p[s] = put(&rig, 1, id, 33);
   }
-  got = put(&rig, 0, identity(1, 1, leaf, AB_UPDATE), 33);
+  got = put(&rig, 0, id, 33);
   for (int i = 0; i < COUNT; i++) {
-    double before = (double)p[0][i], all[2] = {(double)g[0][i], (double)g[1][i]};
-    p[1][i] = updated(before, all, right.decay, &right, 1);
-    got[i] = updated(before, all, row->decay, row, 1);
+    double before = (double)p[0][i], all[2], other[2];
+    for (int s = 0; s <= last; s++) all[s] = meant[s] * (double)g[s][i], other[s] = wrong[s] * (double)g[s][i];
+    p[last][i] = updated(before, all, &right, last);
+    got[i] = updated(before, other, row, last);
   }
-  for (int s = 0; s < 2; s++) {
-    struct ab_identity id = identity(s, 1, leaf, AB_BACKWARD);
-    side_observe(&rig.side[1], &id);
-    id.phase = AB_UPDATE;
+  if (row->odd) got[COUNT - 1] += 1e-3f;
+  for (int s = 0; s <= last; s++) {
+    id.step = s;
     side_observe(&rig.side[1], &id);
   }
-  struct ab_identity id = identity(1, 1, leaf, AB_UPDATE);
+  for (int s = 0; s <= last; s++)
+    for (int k = 0; k < count; k++) {
+      struct ab_identity of = gradient_of(s, k);
+      side_observe(&rig.side[1], &of);
+    }
   side_observe(&rig.side[0], &id);
   ask(&rig, id);
   expect(&rig, row->id, row->text);
@@ -84,8 +131,7 @@ END_TEST
 
 /* Two parameters of a step, of which one alone is updated so, or both; at step 0, too, before which nothing is kept. */
 START_TEST(a_factor_is_held_to_every_parameter) {
-  static const struct update_row right = {.decay = 0.1, .corrected = true};
-  const struct update_row scaled = {.decay = 0.1, .corrected = true, .scale = 1.3};
+  const struct update_row scaled = {.scale = 1.3};
   int step = _i / 2, both = _i % 2;
   char text[128];
   struct rig rig;
@@ -99,8 +145,8 @@ START_TEST(a_factor_is_held_to_every_parameter) {
     float *got = put(&rig, 0, identity(step, layer, leaf, AB_UPDATE), 33);
     for (int i = 0; i < COUNT; i++) {
       double before = (double)p[0][i], all[2] = {(double)g[0][i], (double)g[1][i]};
-      p[step][i] = updated(before, all, 0.1, &right, step);
-      got[i] = updated(before, all, 0.1, both || !layer ? &scaled : &right, step);
+      p[step][i] = updated(before, all, &right, step);
+      got[i] = updated(before, all, both || !layer ? &scaled : &right, step);
     }
     for (int s = 0; s <= step; s++)
       for (int phase = AB_BACKWARD; phase <= AB_UPDATE; phase++) {
@@ -154,26 +200,32 @@ END_TEST
 /* Adam hides the clip in the parameter; the first moment, of which norms are left, does not. */
 static const struct {
   const char *id, *text;
-  double factor[2]; /* of the gradients of layers 0 and 1, which are stages 0 and 1 */
+  double factor; /* of the gradient of layer 1, which is stage 1; 0: as its stage clips it */
+  float size;    /* of the gradients */
 } clip_rows[] = {
-    {"not-clipped", "its first moment is that of gradients that are not clipped", {1, 1}},
-    {"per-stage-clip", "its first moment is that of gradients clipped by the norm of their own stage", {0, 0}},
-    {"none", "no explanation found", {0.7, 0.7}},
+    {"not-clipped", "its first moment is that of gradients that are not clipped", 1, 1},
+    {"not-clipped", "its first moment is that of gradients that are not clipped", 1, -1},
+    {"per-stage-clip", "its first moment is that of gradients clipped by the norm of their own stage", 0, 1},
+    {"none", "no explanation found", 0.7, 1},
+    {"none", "no explanation found", 0.7, 1e-3f},
 };
 
 START_TEST(a_wrong_clip_is_named_by_the_first_moment) {
   struct rig rig;
   double squares[2] = {0, 0};
   rig_new(&rig);
-  rig.question.update.clip = 1;
+  rig.question.update.clip = fabs((double)clip_rows[_i].size);
   float *g[2], *mu = put(&rig, 1, identity(0, 1, "mu/mlp/wo/kernel", AB_UPDATE), 1);
   float *wrong = put(&rig, 0, identity(0, 1, "mu/mlp/wo/kernel", AB_UPDATE), 1);
   for (int layer = 0; layer < 2; layer++) {
     g[layer] = put(&rig, 1, gradient(layer), 30 + (uint32_t)layer);
-    for (int i = 0; i < COUNT; i++) squares[layer] += (double)g[layer][i] * (double)g[layer][i];
+    for (int i = 0; i < COUNT; i++) {
+      g[layer][i] *= clip_rows[_i].size;
+      squares[layer] += (double)g[layer][i] * (double)g[layer][i];
+    }
   }
-  double all = 1 / sqrt(squares[0] + squares[1]), own = clip_rows[_i].factor[1];
-  if (own == 0) own = 1 / sqrt(squares[1]);
+  double most = rig.question.update.clip, all = most / sqrt(squares[0] + squares[1]), own = clip_rows[_i].factor;
+  if (own == 0) own = most / sqrt(squares[1]);
   for (int i = 0; i < COUNT; i++) {
     mu[i] = (float)(0.1 * all * (double)g[1][i]);
     wrong[i] = (float)(0.1 * own * (double)g[1][i]);
