@@ -160,7 +160,7 @@ static ab_status copy(struct ab_recording **out, struct effect *effect, const st
   AB_TRY(copy_tensors(*out, effect, t, from));
   for (size_t i = 0; i < from->metrics; i++) {
     struct ab_metric m = from->metric[i].metric;
-    if (t->metric && !t->metric(t, &m)) continue;
+    if (t->metric) t->metric(t, &m);
     AB_TRY(ab_recording_add_metric(*out, &m));
     effect->changed |= m.value != from->metric[i].metric.value;
   }

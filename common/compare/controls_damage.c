@@ -42,15 +42,13 @@ static void step_before(const struct ab_trial *t, struct ab_identity *id) {
   if (id->step == t->data->next) id->step = t->data->step;
 }
 
-static bool shift_metric(const struct ab_trial *t, struct ab_metric *m) {
+static void shift_metric(const struct ab_trial *t, struct ab_metric *m) {
   const struct ab_recorded_metric *before = ab_recording_metric(t->data->a, t->data->step, m->name);
   if (m->step == t->data->next && before) m->value = before->metric.value;
-  return true;
 }
 
-static bool put_metric(const struct ab_trial *t, struct ab_metric *m) {
+static void put_metric(const struct ab_trial *t, struct ab_metric *m) {
   if (m->step == t->data->step && strcmp(m->name, t->name) == 0) m->value = t->amount;
-  return true;
 }
 
 /* Damages. */

@@ -30,7 +30,7 @@ ab_status ab_control_copy(struct ab_recording *out, const struct ab_observation 
 struct ab_trial {
   const struct ab_control_data *data;
   bool (*observation)(const struct ab_trial *t, struct ab_observation *o); /* NULL: all as they are */
-  bool (*metric)(const struct ab_trial *t, struct ab_metric *m);
+  void (*metric)(const struct ab_trial *t, struct ab_metric *m);           /* drops none */
   void (*source)(const struct ab_trial *t, struct ab_identity *id); /* puts a's content of another identity here */
   bool both_sides;            /* edits b as well */
   bool unseen;                /* it may be that nothing changes: not applicable then, for the reason `why` */

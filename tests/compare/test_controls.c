@@ -215,7 +215,68 @@ START_TEST(a_record_without_values_is_judged_by_its_fingerprints) {
   ck_ok(ab_controls_run(&controls, &c, &pipeline, ab_verdict));
   ck_assert_msg(!ab_controls_missed(text, sizeof text, &controls), "%s", text);
   ck_assert_uint_eq(ab_controls_count(&controls, AB_CONTROL_CAUGHT), 3);
+  controls = (struct ab_controls){0};
+  c.values = NULL;
+  ck_ok(ab_controls_run(&controls, &c, &pipeline, ab_verdict));
+  ck_assert_uint_eq(ab_controls_count(&controls, AB_CONTROL_CAUGHT), 1);
+  ck_assert_uint_eq(ab_controls_count(&controls, AB_CONTROL_NA), 2);
   stop_run(&r);
+}
+END_TEST
+
+/* The bound that is tried is the one by which the verdict judges. */
+START_TEST(a_calibrated_metric_is_tried_at_its_own_bound) {
+  struct run r;
+  struct ab_controls controls = {0};
+  struct ab_calibration *calibration = calibration_begun("digest", 1);
+  start_run(&r, 2);
+  ck_ok(ab_calibration_add(calibration, "metric loss", 1e-5));
+  ab_calibration_conclude(calibration);
+  struct ab_comparison c = bounded_of(&r);
+  c.calibration = calibration;
+  ck_ok(ab_controls_run(&controls, &c, &pipeline, ab_verdict));
+  ck_assert_int_eq(controls.row[row_of("metric at its bound")].outcome, AB_CONTROL_CAUGHT);
+  ck_assert_int_eq(controls.row[row_of("metric above its bound")].outcome, AB_CONTROL_CAUGHT);
+  ab_calibration_free(calibration);
+  stop_run(&r);
+}
+END_TEST
+
+/* Exact controls of a golden alone are left when numbers of another arithmetic have had the rest. */
+START_TEST(the_last_control_runs_alone) {
+  struct run r;
+  struct ab_controls controls = {0};
+  char text[1024];
+  start_run(&r, 2);
+  struct ab_comparison c = bounded_of(&r), record = record_of(&r);
+  c.pair = AB_PAIR_RECORDED;
+  ck_ok(ab_controls_run(&controls, &c, &pipeline, ab_verdict));
+  ck_ok(ab_controls_run(&controls, &record, &pipeline, ab_verdict));
+  ck_assert_int_eq(controls.row[AB_CONTROLS - 1].outcome, AB_CONTROL_CAUGHT);
+  controls.row[AB_CONTROLS - 1].outcome = AB_CONTROL_MISSED;
+  ck_assert(ab_controls_missed(text, sizeof text, &controls));
+  stop_run(&r);
+}
+END_TEST
+
+static size_t expected_steps;
+static ab_status look_at_steps(struct ab_verdict *out, const struct ab_comparison *c) {
+  expected_steps = c->expected.steps;
+  return ab_verdict(out, c);
+}
+
+START_TEST(steps_are_counted_where_metrics_are_compared) {
+  for (int i = 0; i < 4; i++) {
+    struct run r;
+    struct ab_controls controls = {0};
+    start_run(&r, i == 1 ? 1 : 2);
+    struct ab_comparison c = exact_of(&r);
+    if (i == 2) c.quantities &= ~(1u << AB_Q_METRIC);
+    if (i == 3) r.a.recording->metrics = r.b.recording->metrics = 0;
+    ck_ok(ab_controls_run(&controls, &c, &pipeline, look_at_steps));
+    ck_assert_uint_eq(expected_steps, i == 0 ? 2 : i == 1 ? 1 : AB_UNCOUNTED);
+    stop_run(&r);
+  }
 }
 END_TEST
 
@@ -393,7 +454,7 @@ END_TEST
 
 /* What the damaged copies held, seen by a verdict that looks into them. */
 static struct {
-  bool swapped, shifted, twice, dropped_rows, doubled_rows, gone;
+  bool swapped, values_swapped, shifted, twice, dropped_rows, doubled_rows, gone;
 } seen;
 
 static const struct ab_summary *summary_of(const struct ab_recording *r, int step, int layer, const char *name,
@@ -410,6 +471,17 @@ static bool alike(const struct ab_comparison *c, int step, int layer, int m, int
   return a && b && ab_summary_same(a, b);
 }
 
+/* The first value of layer 0 is asked for, and that of layer 1 is given, on side a alone. */
+static bool values_swapped(const struct ab_comparison *c) {
+  struct ab_identity id = identity(0, 0, "mlp_output", AB_FORWARD);
+  struct ab_view a, b;
+  id.microbatch = 0;
+  const struct ab_recorded *asked = ab_recording_find(c->b, &id);
+  ck_ok(c->values(c->values_ctx, 0, &asked->observation, &a));
+  ck_ok(c->values(c->values_ctx, 1, &asked->observation, &b));
+  return *(const float *)a.data == 1 && *(const float *)b.data == 0;
+}
+
 static ab_status spy(struct ab_verdict *out, const struct ab_comparison *c) {
   if (c->pair != AB_PAIR_SAME || c->partial) return ab_verdict(out, c);
   const struct ab_summary *rows = summary_of(c->a, 0, -1, "pipeline/d_inputs", -1, AB_BACKWARD);
@@ -417,6 +489,7 @@ static ab_status spy(struct ab_verdict *out, const struct ab_comparison *c) {
   bool swap = true;
   for (int layer = 0; layer < DEEP; layer++) swap &= alike(c, 0, layer, 0, 0, layer ^ 1, 0);
   seen.swapped |= swap;
+  seen.values_swapped |= swap && values_swapped(c);
   seen.shifted |= alike(c, 1, 0, 0, 0, 0, 0) && alike(c, 0, 0, 0, 0, 0, 0);
   seen.twice |= alike(c, 0, 3, 2, 0, 3, 0) && alike(c, 0, 3, 0, 0, 3, 0) && alike(c, 1, 3, 2, 1, 3, 2);
   seen.gone |= !summary_of(c->a, 0, 0, "mlp_output", 2, AB_FORWARD) && alike(c, 1, 0, 2, 1, 0, 2);
@@ -431,7 +504,7 @@ START_TEST(damages_are_what_they_say) {
   start_run(&r, 2);
   memset(&seen, 0, sizeof seen);
   control(&controls, &r, &pipeline, spy);
-  ck_assert_msg(seen.swapped, "stages change places in every repeat");
+  ck_assert_msg(seen.swapped && seen.values_swapped, "stages change places in every repeat");
   ck_assert_msg(seen.shifted, "step 0 stands under step 1 too");
   ck_assert_msg(seen.twice && seen.gone, "the last microbatch of step 0 alone");
   ck_assert_msg(seen.dropped_rows && seen.doubled_rows, "rows of the cotangent");
@@ -504,6 +577,9 @@ static Suite *suite(void) {
   tcase_add_test(c, without_a_bounded_comparison_its_controls_cannot_apply);
   tcase_add_test(c, a_record_serves_its_own_controls_alone);
   tcase_add_test(c, a_record_without_values_is_judged_by_its_fingerprints);
+  tcase_add_test(c, a_calibrated_metric_is_tried_at_its_own_bound);
+  tcase_add_test(c, the_last_control_runs_alone);
+  tcase_add_test(c, steps_are_counted_where_metrics_are_compared);
   tcase_add_test(c, float64_routes_have_what_they_owe_each_other);
   tcase_add_test(c, a_broken_verdict_is_found_out);
   tcase_add_test(c, no_control_is_idle);

@@ -28,7 +28,8 @@ EXPLAIN = ('explain', 'explain_update', 'terms', 'divergence')
 
 ROWS = (('common/compare/controls_data.c', ('controls_data', 'controls'), ()),
         ('common/compare/controls_values.c', ('controls_values', 'controls'), ()),
-        ('common/compare/controls', ('controls', 'controls_values', 'controls_data', 'teeth'), ()),
+        ('common/compare/controls_damage.c', ('controls_damage', 'controls'), ()),
+        ('common/compare/controls', ('controls', 'controls_damage', 'controls_values', 'controls_data', 'teeth'), ()),
         ('common/compare/teeth.c', ('teeth', 'report'), ()),
         ('common/compare/terms.c', ('terms', 'explain', 'explain_update'), ()),
         ('common/compare/explain', EXPLAIN, ()),
