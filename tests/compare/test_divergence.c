@@ -151,6 +151,34 @@ START_TEST(a_metric_has_its_place_among_the_tensors) {
 }
 END_TEST
 
+/* What norms prove: {l2, largest, sum} of a and of b, the number of elements, and the distance. */
+static const struct {
+  double a[3], b[3];
+  int64_t count;
+  double distance;
+} norms[] = {{{1, 0.2, 0}, {1, 0.5, 0}, 4, 0.3},  {{1, 0.5, 0}, {1, 0.2, 0}, 4, 0.3}, {{2, 1, 0}, {1, 1, 0}, 4, 1},
+             {{1, 1, 0}, {2, 1, 0}, 4, 0.5},      {{1, 1, -2}, {1, 1, 0}, 4, 1},      {{1, 1, 2}, {1, 1, 0}, 2, 1.4142136},
+             {{1, 1, 0}, {1, 1, 2}, 16, 0.5},     {{1, 1e-6, 0}, {1, 0, 0}, 4, 1e-6}, {{1, 2e-6, 0}, {1, 0, 0}, 4, 2e-6}};
+
+START_TEST(norms_prove_a_least_distance) {
+  struct ab_recording *side[2];
+  struct ab_divergence d;
+  for (int i = 0; i < 2; i++) {
+    const double *n = i ? norms[_i].b : norms[_i].a;
+    struct ab_observation o = {.id = {.tensor = "x"}, .dtype = AB_F32, .shape = {1, {norms[_i].count}}};
+    o.summary = (struct ab_summary){.digest = {(uint64_t)i}, .count = (uint64_t)norms[_i].count, .l2 = n[0],
+                                    .max_abs = n[1], .sum = n[2]};
+    ck_ok(ab_recording_new(&side[i], "x"));
+    ck_ok(ab_recording_observe(side[i], &o));
+    ab_recording_complete(side[i]);
+  }
+  ab_divergence_find(&d, side[0], side[1]);
+  ck_assert_double_eq_tol(d.bit.distance, norms[_i].distance, 1e-7 * norms[_i].distance);
+  ck_assert_int_eq(d.above.known, norms[_i].distance > d.limit);
+  for (int i = 0; i < 2; i++) ab_recording_free(side[i]);
+}
+END_TEST
+
 START_TEST(values_give_the_true_distance) {
   float a[] = {1, -2, 3}, b[] = {1, 2, 3};
   struct ab_view va = {.dtype = AB_F32, .shape = {1, {3}}, .data = a}, vb = va;
@@ -185,6 +213,119 @@ START_TEST(lines_name_place_operator_and_values) {
 }
 END_TEST
 
+static void expect_text(const struct ab_divergence *d, const char *part) {
+  char *text;
+  ck_ok(ab_divergence_text(&text, d, NULL));
+  ck_assert_msg(strstr(text, part) != NULL, "no '%s' in:\n%s", part, text);
+  ab_mem_free(text);
+}
+
+START_TEST(a_distance_that_is_known_is_no_lower_bound) {
+  float a[6] = {1, 2, 3, 4, 5, 6}, b[6] = {1, 2, 3, 4, 4, 6};
+  struct ab_view va = {.dtype = AB_F32, .shape = {2, {2, 3}}, .data = a}, vb = va;
+  struct doctored rows[RIGHT];
+  copy(rows);
+  rows[0].value = NAN;
+  struct ab_divergence d = find(rows, RIGHT);
+  expect_text(&d, "query_raw forward (iteration 0, stage 0, repeat 0)\n");
+  expect_text(&d, "first above bound: the same, relative L2 inf (rounding: 1e-06)\n");
+  expect_text(&d, "last good tensor: none\n");
+  vb.data = b;
+  ab_view_contiguous(&va);
+  ab_view_contiguous(&vb);
+  ck_ok(ab_divergence_measure(&d.bit, &va, &vb));
+  d.above.difference = ab_difference_scalar(1, 2, true);
+  d.above.distance = 0.5;
+  expect_text(&d, "; 1 of 6 elements, the first at [1, 1]: nnx 5 (0x40a00000), sequential 4 (0x40800000)\n");
+  expect_text(&d, "first above bound: the same, relative L2 0.5 (rounding: 1e-06)\n");
+}
+END_TEST
+
+static void check_json(const char *expected, const struct ab_divergence *d, const struct ab_replayed *r) {
+  struct ab_json_writer *w;
+  char *text;
+  ck_ok(ab_json_writer_new(&w));
+  ab_json_put_object(w, NULL, false);
+  ab_divergence_put(w, d, r);
+  ab_json_put_end(w);
+  ck_ok(ab_json_writer_text(&text, w));
+  ck_assert_str_eq(text, expected);
+  ab_mem_free(text);
+}
+
+START_TEST(json_has_the_places_the_values_and_the_lines) {
+  struct ab_divergence d = {.side = "nnx", .reference = "sequential", .limit = 1e-6};
+  struct ab_replayed r = {.known = true, .kind = "cell", .side = "nnx", .line = {"one", "two"}, .lines = 2};
+  d.bit = (struct ab_divergent){.known = true, .id = {.microbatch = 1, .layer = 2, .tensor = "x"}, .at = {3, 4, 5, false},
+                                .writer = "query", .distance = 0.5, .difference = ab_difference_scalar(0.1, 0, true)};
+  d.above = (struct ab_divergent){.known = true, .metric = true, .id = {.step = 1, .tensor = "loss"}, .distance = 0.25,
+                                  .difference = ab_difference_scalar(0.1, 0, false)};
+  check_json("{\n"
+             "  \"divergence\": {\n"
+             "    \"side\": \"nnx\",\n"
+             "    \"reference\": \"sequential\",\n"
+             "    \"first_bit\": {\n"
+             "      \"metric\": false,\n"
+             "      \"step\": 0,\n"
+             "      \"microbatch\": 1,\n"
+             "      \"layer\": 2,\n"
+             "      \"tensor\": \"x\",\n"
+             "      \"phase\": \"forward\",\n"
+             "      \"iteration\": 3,\n"
+             "      \"stage\": 4,\n"
+             "      \"repeat\": 5,\n"
+             "      \"operator\": \"query\",\n"
+             "      \"distance\": 0.5,\n"
+             "      \"values\": {\n"
+             "        \"differing\": 1,\n"
+             "        \"count\": 1,\n"
+             "        \"index\": 0,\n"
+             "        \"side\": {\"value\": 0.1, \"bits\": \"3dcccccd\", \"dtype\": \"F32\"},\n"
+             "        \"reference\": {\"value\": 0, \"bits\": \"00000000\", \"dtype\": \"F32\"}\n"
+             "      }\n"
+             "    },\n"
+             "    \"first_above\": {\n"
+             "      \"metric\": true,\n"
+             "      \"step\": 1,\n"
+             "      \"microbatch\": 0,\n"
+             "      \"layer\": 0,\n"
+             "      \"tensor\": \"loss\",\n"
+             "      \"phase\": \"forward\",\n"
+             "      \"iteration\": 0,\n"
+             "      \"stage\": 0,\n"
+             "      \"repeat\": 0,\n"
+             "      \"operator\": \"\",\n"
+             "      \"distance\": 0.25,\n"
+             "      \"values\": {\n"
+             "        \"differing\": 1,\n"
+             "        \"count\": 1,\n"
+             "        \"index\": 0,\n"
+             "        \"side\": {\"value\": 0.1, \"bits\": \"3fb999999999999a\", \"dtype\": \"F64\"},\n"
+             "        \"reference\": {\"value\": 0, \"bits\": \"0000000000000000\", \"dtype\": \"F64\"}\n"
+             "      }\n"
+             "    },\n"
+             "    \"last_good\": null,\n"
+             "    \"limit\": 1e-06\n"
+             "  },\n"
+             "  \"replay\": {\n"
+             "    \"kind\": \"cell\",\n"
+             "    \"side\": \"nnx\",\n"
+             "    \"operator\": \"\",\n"
+             "    \"fed\": \"\",\n"
+             "    \"explains\": \"\",\n"
+             "    \"lines\": [\n"
+             "      \"one\",\n"
+             "      \"two\"\n"
+             "    ]\n"
+             "  }\n"
+             "}\n", &d, &r);
+  check_json("{\n"
+             "  \"divergence\": null,\n"
+             "  \"replay\": null\n"
+             "}\n", NULL, NULL);
+}
+END_TEST
+
 START_TEST(nothing_known_is_no_line) {
   struct ab_divergence d = find(right, RIGHT);
   char *text;
@@ -215,6 +356,9 @@ static Suite *suite(void) {
   tcase_add_test(c, what_is_not_finite_is_no_good_tensor);
   tcase_add_test(c, what_only_one_has_is_passed_over);
   tcase_add_test(c, a_metric_has_its_place_among_the_tensors);
+  tcase_add_loop_test(c, norms_prove_a_least_distance, 0, (int)(sizeof norms / sizeof *norms));
+  tcase_add_test(c, a_distance_that_is_known_is_no_lower_bound);
+  tcase_add_test(c, json_has_the_places_the_values_and_the_lines);
   tcase_add_test(c, values_give_the_true_distance);
   tcase_add_test(c, lines_name_place_operator_and_values);
   tcase_add_test(c, nothing_known_is_no_line);

@@ -151,6 +151,37 @@ START_TEST(json_holds_the_lists_and_fits_the_schema) {
 }
 END_TEST
 
+static void json_text(char **out, const struct ab_teeth *teeth) {
+  struct ab_json_writer *w;
+  ck_ok(ab_json_writer_new(&w));
+  ab_json_put_object(w, NULL, false);
+  ab_teeth_put(w, teeth);
+  ab_json_put_end(w);
+  ck_ok(ab_json_writer_text(out, w));
+}
+
+/* Each member on a line of its own, so that two reports can be compared line by line. */
+START_TEST(json_has_one_member_per_line) {
+  struct ab_teeth t;
+  char *text;
+  teeth_of(&t);
+  json_text(&text, &t);
+  has(text, "{\n  \"controls\": {\n    \"caught\": ");
+  has(text, "    \"list\": [\n      {\n        \"name\": \"undamaged copy\",\n");
+  ab_mem_free(text);
+  t = (struct ab_teeth){.looked = true, .blinds = 1};
+  ab_teeth_unobserved(&t, "positions", "constant");
+  t.blind[0] = (struct ab_blind){.name = "repeats", .reason = "one repeat", .hidden = "S34", .built = true};
+  json_text(&text, &t);
+  ck_assert_str_eq(text, "{\n  \"controls\": null,\n  \"unobserved\": {\n    \"perturbed\": false,\n"
+                         "    \"left_out\": 0,\n    \"not_applicable\": null,\n    \"list\": [\n      {\n"
+                         "        \"input\": \"positions\",\n        \"reason\": \"constant\"\n      }\n    ]\n  },\n"
+                         "  \"blind\": [\n    {\n      \"name\": \"repeats\",\n      \"reason\": \"one repeat\",\n"
+                         "      \"hides\": \"S34\",\n      \"in_this_build\": true\n    }\n  ]\n}\n");
+  ab_mem_free(text);
+}
+END_TEST
+
 START_TEST(a_run_that_is_not_green_has_nulls) {
   struct ab_teeth none = {0};
   const struct ab_teeth *given[] = {NULL, &none};
@@ -175,6 +206,7 @@ static Suite *suite(void) {
   tcase_add_test(c, nothing_to_say_is_said);
   tcase_add_test(c, many_unobserved_inputs_are_counted);
   tcase_add_test(c, json_holds_the_lists_and_fits_the_schema);
+  tcase_add_test(c, json_has_one_member_per_line);
   tcase_add_test(c, a_run_that_is_not_green_has_nulls);
   suite_add_tcase(s, c);
   return s;
