@@ -220,6 +220,8 @@ START_TEST(a_record_without_values_is_judged_by_its_fingerprints) {
   ck_ok(ab_controls_run(&controls, &c, &pipeline, ab_verdict));
   ck_assert_uint_eq(ab_controls_count(&controls, AB_CONTROL_CAUGHT), 1);
   ck_assert_uint_eq(ab_controls_count(&controls, AB_CONTROL_NA), 2);
+  c.pair = AB_PAIR_F64; /* of which whole copies are compared */
+  ck_ok(ab_controls_run(&controls, &c, &pipeline, ab_verdict));
   stop_run(&r);
 }
 END_TEST
