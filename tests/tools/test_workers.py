@@ -52,7 +52,7 @@ def too_many_workers_are_refused():
 @case
 def stacks_that_cannot_be_are_a_side_that_failed():
     plain = expect(EQUAL, SMALL)
-    for size in '16K', '100K', '100000G':
+    for size in '16K', '100K', '1M', '100000G':
         r = run(SMALL, environment={'OMP_STACKSIZE': size})
         check(r.out == plain.out or fails(r), f'{size}: exit {r.code}: {r.out[:600]}')
 
