@@ -255,6 +255,39 @@ START_TEST(a_case_without_a_golden_asks_for_none) {
 }
 END_TEST
 
+/* The config as a golden keeps it, walked along the config itself. */
+struct walk {
+  struct ab_pair_text *pair;
+  size_t met, left_out;
+};
+
+static void meet(void *ctx, const char *key, const char *value, const char *source) {
+  struct walk *w = ctx;
+  (void)source;
+  if (strcmp(key, "run_name") == 0 || strcmp(key, "base_output_directory") == 0) {
+    w->left_out++;
+    return;
+  }
+  ck_assert_str_eq(w->pair[w->met].key, key);
+  ck_assert_str_eq(w->pair[w->met++].value, value);
+}
+
+START_TEST(a_golden_keeps_every_key_that_changes_numbers) {
+  struct ab_case c;
+  struct walk w = {0};
+  size_t count, live = ab_mem_stats().live_blocks;
+  side_case_open(&c, "circ.yml");
+  ck_ok(ab_config_pairs(&w.pair, &count, c.config));
+  ab_config_each(c.config, meet, &w);
+  ck_assert_uint_eq(w.met, count);
+  ck_assert_uint_eq(w.left_out, 2);
+  ck_assert_uint_gt(count, 64);
+  ab_pairs_free(w.pair, count);
+  ab_case_close(&c);
+  ck_assert_uint_eq(ab_mem_stats().live_blocks, live);
+}
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("judgement");
   TCase *tests = tcase_create("judgement");
@@ -265,6 +298,7 @@ int main(void) {
   tcase_add_test(tests, a_count_explains_nothing_where_a_value_differs);
   tcase_add_loop_test(tests, a_golden_of_something_else_is_never_green, 0, OPENED);
   tcase_add_test(tests, a_golden_is_never_lost_for_want_of_memory);
+  tcase_add_test(tests, a_golden_keeps_every_key_that_changes_numbers);
   tcase_add_test(tests, a_case_without_a_golden_asks_for_none);
   suite_add_tcase(suite, tests);
   return ab_run_suite(suite);
