@@ -93,6 +93,8 @@ START_TEST(rejections_have_line_and_column) {
       {"[\"\\ud800\"]", "g.json:1:3: half of a surrogate pair"},
       {"[\"\\ud800\\ue000\"]", "g.json:1:3: half of a surrogate pair"},
       {"[\"\\ud800\\ud7ff\"]", "g.json:1:3: half of a surrogate pair"},
+      {"[\"\\udc00\\udc00\"]", "g.json:1:3: half of a surrogate pair"},
+      {"[\"\\udfff\"]", "g.json:1:3: half of a surrogate pair"},
       {"[01]", "g.json:1:3: expected ',' or ']', found '1'"},
       {"1 2", "g.json:1:3: expected the end, found '2'"},
       {"\xef\xbb\xbf{}", "g.json:1:1: a byte order mark"},
@@ -103,6 +105,52 @@ START_TEST(rejections_have_line_and_column) {
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
     ck_fails(try_parse(cases[i].text, NULL), AB_EFORMAT, cases[i].sentence);
+}
+END_TEST
+
+START_TEST(escapes_are_utf_8_of_every_length) {
+  static const char *const rows[][2] = {{"\\u007f", "\x7f"},
+                                        {"\\u0080", "\xc2\x80"},
+                                        {"\\u07ff", "\xdf\xbf"},
+                                        {"\\u0800", "\xe0\xa0\x80"},
+                                        {"\\uABcd", "\xea\xaf\x8d"},
+                                        {"\\ud7ff", "\xed\x9f\xbf"},
+                                        {"\\ue000", "\xee\x80\x80"},
+                                        {"\\uffff", "\xef\xbf\xbf"},
+                                        {"\\ud800\\udc00", "\xf0\x90\x80\x80"},
+                                        {"\\udbff\\udfff", "\xf4\x8f\xbf\xbf"}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    char text[64];
+    const char *read;
+    snprintf(text, sizeof text, "[\"%s\"]", rows[i][0]);
+    struct ab_json *root = parse(text);
+    ck_ok(ab_json_string(&read, ab_json_at(root, 0)));
+    ck_assert_msg(strcmp(read, rows[i][1]) == 0, "%s", rows[i][0]);
+    ab_json_free(root);
+  }
+}
+END_TEST
+
+/* Each byte in a string, behind a backslash, as each digit of an escape, and as the end of a number. */
+START_TEST(every_byte_is_taken_where_it_may_stand) {
+  static const struct {
+    const char *form, *taken; /* NULL: all but a quote, a backslash and control characters */
+  } rows[] = {{"\"%c\"", NULL},
+              {"\"\\%c\"", "\"\\/bfnrt"},
+              {"\"\\u%c000\"", "0123456789abcdefABCDEF"},
+              {"\"\\u000%c\"", "0123456789abcdefABCDEF"},
+              {"1%c", "0123456789 \t\n\r"},
+              {"-%c", "0123456789"},
+              {"0.%c", "0123456789"},
+              {"0e%c", "0123456789"},
+              {"0e+%c", "0123456789"}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+    for (int c = 1; c < 0x80; c++) {
+      char text[32];
+      snprintf(text, sizeof text, rows[i].form, c);
+      bool taken = rows[i].taken ? strchr(rows[i].taken, c) != NULL : c >= 0x20 && c != '"' && c != '\\';
+      ck_assert_msg((try_parse(text, NULL) == AB_OK) == taken, "%s", text);
+    }
 }
 END_TEST
 
@@ -299,6 +347,8 @@ static Suite *suite(void) {
   tcase_add_test(c, members_come_in_order);
   tcase_add_test(c, sentences_name_text_place_and_key);
   tcase_add_test(c, rejections_have_line_and_column);
+  tcase_add_test(c, escapes_are_utf_8_of_every_length);
+  tcase_add_test(c, every_byte_is_taken_where_it_may_stand);
   tcase_add_test(c, limits_hold_at_their_border);
   tcase_add_test(c, a_text_of_64_mebibytes_and_not_one_more);
   tcase_add_test(c, large_objects_find_every_key_and_every_duplicate);

@@ -248,7 +248,7 @@ END_TEST
 int main(void) {
   Suite *suite = suite_create("truth");
   TCase *tests = tcase_create("truth");
-  tcase_add_checked_fixture(tests, set_up, tear_down);
+  tcase_add_unchecked_fixture(tests, set_up, tear_down);
   tcase_add_test(tests, the_farther_side_is_wrong);
   tcase_add_test(tests, a_loss_that_is_off_is_far);
   tcase_add_test(tests, between_two_near_sides_the_slope_decides);
