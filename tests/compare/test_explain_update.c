@@ -276,21 +276,25 @@ START_TEST(the_ends_belong_to_their_stages) {
 }
 END_TEST
 
-/* Metrics: name, wrong value, right value, raw norm of both. */
+/* Metrics: name, wrong value, right value, raw norm of both, and the threshold. */
 static const struct {
   const char *id, *text, *name;
-  float got, truth;
+  float got, truth, raw;
+  double clip;
 } metric_rows[] = {
-    {"constant-factor", "times 0.25 (= 1/M)", "loss", 1.5f, 6},
-    {"not-clipped", "is the norm before clipping, 5; expected 1", "grad_norm", 5, 1},
-    {"none", "no explanation found; tried: lr-of-step, not-clipped", "loss", 6.1f, 6},
+    {"constant-factor", "times 0.25 (= 1/M)", "loss", 1.5f, 6, 5, 1},
+    {"not-clipped", "is the norm before clipping, 5; expected 1", "grad_norm", 5, 1, 5, 1},
+    {"not-clipped", "is the norm before clipping, 5; expected 2", "grad_norm", 5, 2, 5, 2},
+    {"none", "no explanation found; tried: lr-of-step, not-clipped, constant-factor", "grad_norm", 4.9f, 1, 5, 1},
+    {"none", "no explanation found", "grad_norm", 1.5f, 1.1f, 1.5f, 2},
+    {"none", "no explanation found; tried: lr-of-step, not-clipped, constant-factor", "loss", 6.1f, 6, 5, 1},
 };
 
 START_TEST(a_wrong_metric_is_named) {
   struct rig rig;
   rig_new(&rig);
-  rig.question.update.clip = 1;
-  side_metric(&rig.side[0], 0, "raw_grad_norm", 5);
+  rig.question.update.clip = metric_rows[_i].clip;
+  side_metric(&rig.side[0], 0, "raw_grad_norm", metric_rows[_i].raw);
   side_metric(&rig.side[0], 0, metric_rows[_i].name, metric_rows[_i].got);
   side_metric(&rig.side[1], 0, metric_rows[_i].name, metric_rows[_i].truth);
   struct ab_metric metric = {.step = 0};
@@ -305,14 +309,17 @@ END_TEST
 START_TEST(a_learning_rate_of_another_step_is_named) {
   struct rig rig;
   rig_new(&rig);
-  struct ab_metric metric = {.step = 1, .name = "lr", .value = rate(NULL, _i ? 9 : 2)};
+  static const int steps[] = {2, 9, 0};
+  static const char *const texts[] = {"is the learning rate of step 2, 0.03; expected that of step 1, 0.02",
+                                      "is the learning rate of step 9, 0.1; expected that of step 1, 0.02",
+                                      "is the learning rate of step 0, 0.01; expected that of step 1, 0.02"};
+  struct ab_metric metric = {.step = 1, .name = "lr", .value = rate(NULL, steps[_i])};
   ck_ok(ab_recording_add_metric(rig.side[0].recording, &metric));
   metric.value = rate(NULL, 1);
   ck_ok(ab_recording_add_metric(rig.side[1].recording, &metric));
   rig.finding = (struct ab_finding){.metric = true, .id = ab_metric_identity(&metric)};
   ck_ok(ab_explain(&rig.list, &rig.question, &rig.finding));
-  expect(&rig, "lr-of-step", _i ? "is the learning rate of step 9, 0.1; expected that of step 1, 0.02"
-                                : "is the learning rate of step 2, 0.03; expected that of step 1, 0.02");
+  expect(&rig, "lr-of-step", texts[_i]);
   rig_free(&rig);
 }
 END_TEST
@@ -325,7 +332,7 @@ int main(void) {
   tcase_add_loop_test(tc, a_wrong_beta_is_named_by_its_moment, 0, LENGTH(beta_rows));
   tcase_add_loop_test(tc, a_wrong_clip_is_named_by_the_first_moment, 0, LENGTH(clip_rows));
   tcase_add_loop_test(tc, a_wrong_metric_is_named, 0, LENGTH(metric_rows));
-  tcase_add_loop_test(tc, a_learning_rate_of_another_step_is_named, 0, 2);
+  tcase_add_loop_test(tc, a_learning_rate_of_another_step_is_named, 0, 3);
   tcase_add_loop_test(tc, the_ends_belong_to_their_stages, 0, 2);
   suite_add_tcase(suite, tc);
   return ab_run_suite(suite);

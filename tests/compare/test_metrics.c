@@ -93,6 +93,15 @@ START_TEST(infinities_are_not_equal_either) {
 }
 END_TEST
 
+START_TEST(only_the_same_that_is_not_finite_is_alike) {
+  static const double values[] = {1, NAN, INFINITY, -INFINITY, 0};
+  for (int i = 0; i < 5; i++)
+    for (int k = 0; k < 5; k++)
+      ck_assert_msg(ab_same_nonfinite(values[i], values[k]) == (i == k && !isfinite(values[i])), "%g and %g", values[i],
+                    values[k]);
+}
+END_TEST
+
 START_TEST(the_worst_element_is_the_first_of_the_largest_or_the_first_non_finite) {
   float a[8] = {1, 3, 1, 4, 1, 4, 1, 1}, b[8] = {1, 1, 1, 1, 1, 1, 1, 1};
   ck_assert_uint_eq(apart(a, b, 8).worst.index, 3);
@@ -395,6 +404,7 @@ static Suite *suite(void) {
   tcase_add_test(c, equal_tensors_are_at_distance_zero);
   tcase_add_test(c, nan_is_never_equal_wherever_it_is);
   tcase_add_test(c, infinities_are_not_equal_either);
+  tcase_add_test(c, only_the_same_that_is_not_finite_is_alike);
   tcase_add_test(c, the_worst_element_is_the_first_of_the_largest_or_the_first_non_finite);
   tcase_add_test(c, signs_of_zero_count_apart);
   tcase_add_test(c, zero_against_zero_is_zero_and_against_more_infinite);
