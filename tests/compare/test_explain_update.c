@@ -1,7 +1,7 @@
 /* Explanations of updates and metrics: the optimizer repeated with one thing done wrongly. */
 #include "explain_rig.h"
 
-enum clipped { BY_ALL, BY_NONE, BY_STAGE, BY_STAGE_AND_ENDS };
+enum clipped { BY_ALL, BY_NONE, BY_STAGE, BY_STAGE_AND_ENDS, BY_LAYERS };
 
 /* AdamW in double on the rig's numbers, with things done wrongly. */
 enum decay_how { RATE, RATE_TWICE, ALONE };
@@ -39,10 +39,12 @@ static const struct update_row update_rows[] = {
     {"betas", "beta2 in place of beta1 in the bias correction alone", .beta = {0, 0, 0.95, 0}},
     {"constant-factor", "by the right update times 1.7, as 1 of the 1 parameters of step 1", .scale = 1.7},
     {"constant-factor", "by the right update times 2 (= S = 2), as", .scale = 2},
-    {"constant-factor", "by the right update times -1,", .scale = -1},
+    {"constant-factor", "by the right update times -1, as 1 of the 1 parameters", .scale = -1},
+    {"none", "no explanation found", .scale = 1.7, .odd = true},
     {"not-clipped", "gradients that are not clipped", .clip = 0.5, .by = BY_NONE},
     {"per-stage-clip", "norm of their own stage", .clip = 0.5, .by = BY_STAGE},
     {"per-stage-clip", "norm of their own stage", .clip = 0.5, .by = BY_STAGE_AND_ENDS},
+    {"none", "no explanation found", .clip = 0.5, .by = BY_LAYERS}, /* of one stage alone */
     {"none", "no explanation found", .more_decay = 0.07},
 };
 static const struct update_row right = {.id = ""};
@@ -77,18 +79,20 @@ static double factor_of(const struct update_row *row, enum clipped by, int own, 
   static const bool together[GRADIENTS][GRADIENTS] = {{true, false, true}, {false, true, false}, {true, false, true}};
   double sum = 0;
   for (int i = 0; i < GRADIENTS; i++)
-    if (by == BY_ALL || (by == BY_STAGE ? i == own : together[own][i])) sum += squares[i];
+    if (by == BY_ALL || (by == BY_LAYERS ? i < 2 : by == BY_STAGE ? i == own : together[own][i])) sum += squares[i];
   return by == BY_NONE || row->clip == 0 ? 1 : row->clip / sqrt(sum);
 }
 
 START_TEST(a_wrong_update_is_named) {
   const struct update_row *row = &update_rows[_i];
-  int count = row->by == BY_STAGE_AND_ENDS ? GRADIENTS : 2, own = row->by == BY_STAGE_AND_ENDS ? 2 : 0, last = !row->first;
+  int count = row->by >= BY_STAGE_AND_ENDS ? GRADIENTS : 2, own = row->by == BY_STAGE_AND_ENDS ? 2 : 0;
+  int last = !row->first;
   struct rig rig;
   float *g[2], *p[2], *got;
   double meant[2], wrong[2];
   rig_new(&rig);
   rig.question.layers_per_stage = 2;
+  if (row->by == BY_LAYERS) rig.question.stages = 1;
   rig.question.update.clip = row->clip;
   struct ab_identity id = gradient_of(last, own);
   id.phase = AB_UPDATE;
@@ -129,7 +133,8 @@ START_TEST(a_wrong_update_is_named) {
 }
 END_TEST
 
-/* Two parameters of a step, of which one alone is updated so, or both; at step 0, too, before which nothing is kept. */
+/* Two parameters of a step, of which one alone is updated so, or both, and one that the wrong side lacks; at step 0,
+ * too, before which nothing is kept. */
 START_TEST(a_factor_is_held_to_every_parameter) {
   const struct update_row scaled = {.scale = 1.3};
   int step = _i / 2, both = _i % 2;
@@ -156,8 +161,11 @@ START_TEST(a_factor_is_held_to_every_parameter) {
     struct ab_identity id = identity(step, layer, leaf, AB_UPDATE);
     side_observe(&rig.side[0], &id);
   }
+  struct ab_identity lacking = identity(step, 2, leaf, AB_UPDATE);
+  put(&rig, 1, lacking, 44);
+  side_observe(&rig.side[1], &lacking);
   ask(&rig, identity(step, 0, leaf, AB_UPDATE));
-  snprintf(text, sizeof text, "times 1.3, as %d of the 2 parameters of step %d are", 1 + both, step);
+  snprintf(text, sizeof text, "times 1.3, as %d of the 3 parameters of step %d are", 1 + both, step);
   expect(&rig, "constant-factor", text);
   ck_assert_uint_eq(rig.list.lines, 1);
   rig_free(&rig);
@@ -179,6 +187,7 @@ START_TEST(a_wrong_beta_is_named_by_its_moment) {
   char name[64];
   struct rig rig;
   rig_new(&rig);
+  rig.question.stages = 1;
   snprintf(name, sizeof name, "%s/%s", beta_rows[_i].moment, leaf);
   struct ab_identity id = identity(0, 1, name, AB_UPDATE), at = gradient(1);
   const float *g = put(&rig, 1, at, 30);
@@ -202,12 +211,15 @@ static const struct {
   const char *id, *text;
   double factor; /* of the gradient of layer 1, which is stage 1; 0: as its stage clips it */
   float size;    /* of the gradients */
+  bool ends;     /* there is one stage, and a gradient outside of the layers, which `factor` 0 leaves out */
 } clip_rows[] = {
-    {"not-clipped", "its first moment is that of gradients that are not clipped", 1, 1},
-    {"not-clipped", "its first moment is that of gradients that are not clipped", 1, -1},
-    {"per-stage-clip", "its first moment is that of gradients clipped by the norm of their own stage", 0, 1},
-    {"none", "no explanation found", 0.7, 1},
-    {"none", "no explanation found", 0.7, 1e-3f},
+    {"not-clipped", "its first moment is that of gradients that are not clipped", 1, 1, false},
+    {"not-clipped", "its first moment is that of gradients that are not clipped", 1, -1, false},
+    {"per-stage-clip", "its first moment is that of gradients clipped by the norm of their own stage", 0, 1, false},
+    {"none", "no explanation found", 0.7, 1, false},
+    {"none", "no explanation found", 0.7, 1e-3f, false},
+    {"none", "no explanation found", 0, 1, true},
+    {"not-clipped", "its first moment is that of gradients that are not clipped", 1, 1, true},
 };
 
 START_TEST(a_wrong_clip_is_named_by_the_first_moment) {
@@ -224,8 +236,14 @@ START_TEST(a_wrong_clip_is_named_by_the_first_moment) {
       squares[layer] += (double)g[layer][i] * (double)g[layer][i];
     }
   }
-  double most = rig.question.update.clip, all = most / sqrt(squares[0] + squares[1]), own = clip_rows[_i].factor;
-  if (own == 0) own = most / sqrt(squares[1]);
+  double most = rig.question.update.clip, own = clip_rows[_i].factor, end = 0;
+  struct ab_identity outside = identity(0, -1, "token_embedder/embedding", AB_BACKWARD);
+  const float *embedding = put(&rig, 1, outside, 40);
+  for (int i = 0; i < COUNT && clip_rows[_i].ends; i++) end += (double)embedding[i] * (double)embedding[i];
+  if (clip_rows[_i].ends) side_observe(&rig.side[1], &outside);
+  if (clip_rows[_i].ends) rig.question.stages = 1;
+  double all = most / sqrt(squares[0] + squares[1] + end);
+  if (own == 0) own = most / sqrt(clip_rows[_i].ends ? squares[0] + squares[1] : squares[1]);
   for (int i = 0; i < COUNT; i++) {
     mu[i] = (float)(0.1 * all * (double)g[1][i]);
     wrong[i] = (float)(0.1 * own * (double)g[1][i]);

@@ -61,6 +61,9 @@ static const struct fault faults[] = {
      "microbatch 2 is missing, microbatch 2 of layer 2 is added, microbatch 5 of layer 2 is there twice"},
     {{{1, 0, 0, 0, 0, 0}, {1, 1, 1, 1, 1, 1}, {1, 0, 0, 0, 0, 0}}, AB_EXPLAINED_NOT,
      "is no sum of the true terms: a value in it is wrong"},
+    {{{1}, {1, 1, 1, 1, 1, 1}}, AB_EXPLAINED_TERMS, "microbatch 0 of layer 0 is added"},
+    {{{0}, {1, 1, 1, 65, 1, 1}}, AB_EXPLAINED_TERMS, "microbatch 3 is there 65 times"},
+    {{{0}, {1, 1, 1, 66, 1, 1}}, AB_EXPLAINED_NOT, "is no sum of the true terms: a value in it is wrong"},
     {{{0}, {1, 1, 1, 1000, 1, 1}}, AB_EXPLAINED_NOT, "is no sum of the true terms: a value in it is wrong"},
 };
 
@@ -172,11 +175,48 @@ START_TEST(dependent_terms_are_admitted) {
 }
 END_TEST
 
+/* No multiples of nothing are something. */
+START_TEST(terms_that_are_zero_explain_nothing) {
+  struct ab_terms *zeros;
+  struct ab_explanation e;
+  uint64_t zero[COUNT] = {0};
+  struct ab_view view = view_of(term[0][0], AB_M61), none = view_of(zero, AB_M61);
+  ck_ok(ab_terms_new(&zeros, 1, 2, 1));
+  for (int m = 0; m < 2; m++) ck_ok(ab_terms_add(zeros, 0, "weights", m, &none));
+  ck_ok(ab_terms_explain(&e, zeros, 0, "weights", &view));
+  ck_assert_int_eq(e.kind, AB_EXPLAINED_NOT);
+  ab_terms_free(zeros);
+}
+END_TEST
+
+/* The first of the points at which terms.c takes polynomials. */
+static uint64_t first_point(void) {
+  ab_u128 product = (ab_u128)(1 + UINT64_C(0x9e3779b97f4a7c15)) * UINT64_C(0xd1342543de82ef95);
+  return ab_m61_reduce((uint64_t)(product >> 64) ^ (uint64_t)product);
+}
+
+/* x - p is 0 at p: the first equation cannot be the pivot. */
+START_TEST(a_term_may_vanish_at_a_point) {
+  struct ab_terms *two;
+  struct ab_explanation e;
+  uint64_t root[COUNT] = {[COUNT - 2] = 1, [COUNT - 1] = AB_M61_PRIME - first_point()}, got[COUNT];
+  struct ab_view parts[] = {view_of(root, AB_M61), view_of(term[0][0], AB_M61)}, view = view_of(got, AB_M61);
+  ck_ok(ab_terms_new(&two, 1, 2, 1));
+  for (int m = 0; m < 2; m++) ck_ok(ab_terms_add(two, 0, "weights", m, &parts[m]));
+  for (int i = 0; i < COUNT; i++) got[i] = ab_m61_add(ab_m61_add(root[i], root[i]), term[0][0][i]);
+  ck_ok(ab_terms_explain(&e, two, 0, "weights", &view));
+  ck_assert_str_eq(e.text, "microbatch 0 is there twice");
+  ck_assert(e.unique);
+  ab_terms_free(two);
+}
+END_TEST
+
 START_TEST(what_does_not_fit_is_refused) {
   struct ab_explanation e;
   struct ab_view view = view_of(term[0][0], AB_M61), less = view;
   less.shape.dim[0] = 4;
   ck_fails(ab_terms_add(terms, 0, "weights", 0, &view), AB_EMISMATCH, "was given before");
+  ck_fails(ab_terms_add(terms, 0, "weights", 0, &less), AB_EMISMATCH, "32 elements and was given before; expected 40");
   ck_fails(ab_terms_add(terms, 0, "weights", MICROBATCHES, &view), AB_EMISMATCH, "expected one of 6 terms in 3 layers");
   ck_fails(ab_terms_add(terms, LAYERS, "weights", 0, &view), AB_EMISMATCH, "expected one of 6 terms in 3 layers");
   ck_fails(ab_terms_explain(&e, terms, 1, "weights", &less), AB_EMISMATCH, "has 32 elements and 6 known terms");
@@ -196,6 +236,8 @@ int main(void) {
   tcase_add_test(tcase, rows_are_terms_too);
   tcase_add_test(tcase, floats_may_be_integers);
   tcase_add_test(tcase, dependent_terms_are_admitted);
+  tcase_add_test(tcase, terms_that_are_zero_explain_nothing);
+  tcase_add_test(tcase, a_term_may_vanish_at_a_point);
   tcase_add_test(tcase, what_does_not_fit_is_refused);
   suite_add_tcase(suite, tcase);
   return ab_run_suite(suite);
