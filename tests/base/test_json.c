@@ -58,6 +58,7 @@ START_TEST(members_come_in_order) {
   for (const struct ab_json *m = ab_json_first(root); m; m = ab_json_next(m)) strcat(keys, ab_json_key(m));
   ck_assert_str_eq(keys, "bac");
   ck_assert_ptr_null(ab_json_first(ab_json_find(root, "a")));
+  ck_assert_ptr_null(ab_json_next(root));
   ab_json_free(root);
 }
 END_TEST
