@@ -461,6 +461,7 @@ static const struct parts_row parts_rows[] = {
     {"doubled-microbatch", "with microbatch 1 counted twice, times 0.02;", {0.02, 0.04, 0.02, 0.02}, UNEVEN, 0, 0},
     {"none", "no explanation found", {1, 1, 0, 1}, UNEVEN, 1e-3, 0},
     {"none", "no explanation found", {1, 1, 0, 1}, UNEVEN, 1e-2, 0},
+    {"none", "no explanation found", {1, 1, 0, 1}, {4e-4, 1e-4, 3e-4, 2e-4}, 1e-5, 0},
 };
 
 START_TEST(a_sum_of_parts_is_taken_apart) {
@@ -499,17 +500,22 @@ START_TEST(a_sum_of_parts_is_taken_apart) {
 }
 END_TEST
 
-/* Of the truth's parts the first is missing; as many elements as parts are no evidence: any tensor is a sum of them. */
+/* Of the truth's parts the first is missing; as many elements as parts are no evidence: any tensor is a sum of them.
+ * And of more parts than are looked at nothing is known. */
+enum { MOST = AB_EXPLAIN_PARTS + 2 };
 static const struct {
   int parts, elements;
   const char *id, *text;
 } few_rows[] = {{4, 4, "none", "no explanation found"},
                 {4, 8, "missing-microbatch", "without microbatch 0;"},
-                {2, 4, "only-microbatch", "is microbatch 1 alone, of 2;"}};
+                {2, 4, "only-microbatch", "is microbatch 1 alone, of 2;"},
+                {AB_EXPLAIN_PARTS, 100, "missing-microbatch", "without microbatch 0;"},
+                {MOST, 100, "none", "no explanation found"}};
 
 START_TEST(few_elements_are_weak_evidence) {
   struct rig rig;
-  float *value[2 + PARTS];
+  struct ab_what_if what_if[MOST] = {{NULL, 0, ""}};
+  float *value[2 + MOST];
   int sides = 2 + few_rows[_i].parts;
   rig_new(&rig);
   for (int i = 0; i < sides; i++) {
@@ -524,12 +530,12 @@ START_TEST(few_elements_are_weak_evidence) {
       value[0][k] += i == 2 ? 0 : 0.25f * value[i][k];
     }
     side_observe(&rig.side[2], &id);
-    rig.what_if[i - 2].part = i - 2;
+    what_if[i - 2].part = i - 2;
   }
   struct ab_identity id = gradient(1);
   for (int i = 0; i < 2; i++) side_observe(&rig.side[i], &id);
   rig.question.passes = rig.side[2].recording;
-  rig.question.what_if = rig.what_if;
+  rig.question.what_if = what_if;
   rig.question.what_ifs = (size_t)few_rows[_i].parts;
   ask(&rig, id);
   expect(&rig, few_rows[_i].id, few_rows[_i].text);
