@@ -6,6 +6,8 @@ import resource
 import shutil
 import signal
 import subprocess
+import tempfile
+import threading
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MEMORY = 12 << 30  # bytes of address space of one test: a mutant may allocate without end
@@ -24,18 +26,25 @@ def limited():
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
+def end(child):
+    if child.poll() is None:
+        os.killpg(child.pid, signal.SIGKILL)
+
+
 def green(command, env, limit, cwd):
-    """(whether a test passes in time, the lines of its stderr); all that it started is ended."""
-    with subprocess.Popen(command, env=dict(os.environ, AB_FIRST_RED='1', **env), cwd=cwd, stdin=subprocess.DEVNULL,
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
-                          preexec_fn=limited) as child:
-        try:
-            out, err = child.communicate(timeout=limit)
-        except subprocess.TimeoutExpired:
-            os.killpg(child.pid, signal.SIGKILL)
-            _, err = child.communicate()
-            return False, err.decode(errors='replace').splitlines()
-    return child.returncode == 0 and b'not ok' not in out, err.decode(errors='replace').splitlines()
+    """(whether a test passes in time, the lines of its stderr); all that it started is ended, at its first 'not ok'."""
+    with tempfile.TemporaryFile() as err, subprocess.Popen(
+            command, env=dict(os.environ, AB_FIRST_RED='1', **env), cwd=cwd, stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=err, start_new_session=True, preexec_fn=limited) as child:
+        timer = threading.Timer(limit, end, (child,))
+        timer.start()
+        red = any(b'not ok' in line for line in child.stdout)
+        if red:
+            end(child)
+        red |= child.wait() != 0
+        timer.cancel()
+        err.seek(0)
+        return not red, err.read().decode(errors='replace').splitlines()
 
 
 class Scratch:

@@ -16,6 +16,7 @@ DRIVER = '''#include <stdio.h>
 %s
 static const struct { const char *name; int (*run)(void); } tests[] = {%s};
 int main(int count, char **names) {
+  setvbuf(stdout, NULL, _IOLBF, 0); /* who reads it ends all at the first 'not ok' */
   for (int i = 1; i < count; i++)
     for (unsigned t = 0; t < sizeof tests / sizeof *tests; t++)
       if (strcmp(names[i], tests[t].name) == 0) {
