@@ -36,7 +36,7 @@ void ab_golden_free(struct ab_golden *golden) {
 /* A sorted array of borrowed pairs. */
 static ab_status sorted(struct ab_pair_text **out, const struct ab_pair_text *pairs, size_t count) {
   struct ab_pair_text *copy;
-  AB_TRY(ab_mem_new(&copy, count ? count : 1, sizeof *copy));
+  AB_TRY(ab_mem_new(&copy, count, sizeof *copy));
   if (count) memcpy(copy, pairs, count * sizeof *copy);
   qsort(copy, count, sizeof *copy, by_key);
   *out = copy;
@@ -83,7 +83,7 @@ static ab_status copy_pair(struct ab_pair_text *out, const char *key, const char
 }
 
 static ab_status copy_config(struct ab_golden *g, const struct ab_pair_text *config, size_t count) {
-  AB_TRY(ab_mem_new(&g->config, count ? count : 1, sizeof *g->config));
+  AB_TRY(ab_mem_new(&g->config, count, sizeof *g->config));
   for (; g->configs < count; g->configs++)
     AB_TRY(copy_pair(&g->config[g->configs], config[g->configs].key, config[g->configs].value));
   qsort(g->config, count, sizeof *g->config, by_key);

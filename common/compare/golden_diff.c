@@ -38,7 +38,7 @@ static void one_metric(struct ab_golden_diff *d, const struct ab_recording *old,
   if (was && before == m->value && was->metric.f32 == m->f32) return;
   move.before = before;
   move.after = m->value;
-  move.change = relative(fabs(m->value - before), m->value, before);
+  if (was) move.change = relative(fabs(m->value - before), m->value, before);
   add(d, &move);
 }
 
@@ -120,7 +120,7 @@ static void take_quantiles(struct ab_golden_diff *d) {
 static ab_status fill(struct ab_golden_diff *d, const struct ab_golden *old, const struct ab_golden *now,
                       const struct ab_recording *old_side, const struct ab_recording *new_side) {
   size_t most = old->metrics + old->leaves + now->metrics + now->leaves;
-  AB_TRY(ab_mem_new(&d->move, most + 1, sizeof *d->move));
+  AB_TRY(ab_mem_new(&d->move, most, sizeof *d->move));
   for (size_t i = 0; i < now->metrics; i++) one_metric(d, old_side, &now->metric[i], now->metric_order[i]);
   for (size_t i = 0; i < now->leaves; i++) one_leaf(d, old_side, &now->leaf[i], now->leaf_order[i]);
   removed(d, old, new_side);

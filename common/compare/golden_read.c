@@ -185,7 +185,7 @@ static ab_status parse_leaf(struct ab_golden *g, size_t i, const struct ab_json 
 static ab_status get_pairs(struct ab_pair_text **out, size_t *count, const struct ab_json *object, const char *key) {
   const struct ab_json *pairs;
   AB_TRY(ab_json_get_object(&pairs, object, key));
-  AB_TRY(ab_mem_new(out, ab_json_size(pairs) + 1, sizeof **out));
+  AB_TRY(ab_mem_new(out, ab_json_size(pairs), sizeof **out));
   for (const struct ab_json *m = ab_json_first(pairs); m; m = ab_json_next(m)) {
     const char *value;
     AB_TRY(ab_json_string(&value, m));

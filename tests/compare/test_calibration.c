@@ -157,6 +157,35 @@ START_TEST(what_was_edited_is_refused) {
 }
 END_TEST
 
+/* A name of one byte more would be cut to that of another kind. */
+START_TEST(a_kind_is_read_up_to_its_longest_name) {
+  for (int more = 0; more < 2; more++) {
+    struct ab_calibration *c = calibration_begun("x", 1), *again;
+    char bad[4096], name[AB_KIND_TEXT + 1] = "";
+    memset(name, 'k', (size_t)AB_KIND_TEXT - 1 + (size_t)more);
+    ck_ok(ab_calibration_add(c, "k", 0));
+    ab_calibration_conclude(c);
+    char *text = text_of(c), *at = strstr(text, "\"k\"");
+    snprintf(bad, sizeof bad, "%.*s\"%s\"%s", (int)(at - text), text, name, at + 3);
+    if (more) ck_fails(read_back(&again, bad), AB_EFORMAT, "is no bound of a kind of its own");
+    else ck_ok(read_back(&again, bad));
+    if (!more) ck_assert_str_eq(again->kind[0].kind, name);
+    if (!more) ab_calibration_free(again);
+    ab_mem_free(text);
+    ab_calibration_free(c);
+  }
+}
+END_TEST
+
+START_TEST(only_what_was_taken_in_is_concluded) {
+  struct ab_calibrated rows[] = {{.kind = "a", .largest = 1}, {.kind = "b", .largest = 1, .bound = -7}};
+  struct ab_calibration c = {.kind = rows, .kinds = 1};
+  ab_calibration_conclude(&c);
+  ck_assert_double_eq(rows[0].bound, AB_CALIBRATION_FACTOR);
+  ck_assert_double_eq(rows[1].bound, -7);
+}
+END_TEST
+
 START_TEST(a_calibrated_bound_judges_float32_against_float64_only) {
   struct ab_calibration *c = small();
   struct side a = side_values("linen"), b = side_values("sequential64");
@@ -202,6 +231,8 @@ static Suite *suite(void) {
   tcase_add_test(c, no_calibrated_bound_is_above_what_any_bound_may_be);
   tcase_add_test(c, what_is_written_is_read_back);
   tcase_add_test(c, what_was_edited_is_refused);
+  tcase_add_test(c, a_kind_is_read_up_to_its_longest_name);
+  tcase_add_test(c, only_what_was_taken_in_is_concluded);
   tcase_add_test(c, a_calibrated_bound_judges_float32_against_float64_only);
   suite_add_tcase(s, c);
   return s;

@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "file.h"
 #include "golden.h"
 #include "sides.h"
 
@@ -185,6 +186,9 @@ static char *replaced(const char *text, const char *from, const char *to) {
   return out;
 }
 
+#define NAME_OF_24 "abcdefghijklmnopqrstuvwx"
+#define NAME_OF_96 NAME_OF_24 NAME_OF_24 NAME_OF_24 NAME_OF_24
+
 static const struct {
   const char *from, *to, *sentence;
 } mutation[] = {
@@ -223,6 +227,8 @@ static const struct {
     {"\"negative_zeros\": 0", "\"negative_zeros\": \"0\"", ".negative_zeros'"},
     {"\"dtype\": \"F32\"", "\"dtype\": \"BF16\"", "not a known dtype"},
     {"\"name\": \"loss\"", "\"name\": \"\"", "is no name"},
+    {"\"name\": \"loss\"", "\"name\": \"" NAME_OF_96 "\"", "is no name of 1 to 95 bytes"},
+    {"\"dtype\": \"F32\"", "\"dtype\": \"I32\"", "is not F32 or F64"},
     {"\"tensor\": \"self_attention/query/kernel\",\n", "", "tensor"},
     {"\"shape\": [3, 4]", "\"shape\": [3, -4]", "not a shape"},
     {"\"shape\": [3, 4]", "\"shape\": [1,1,1,1,1,1,1,1,1]", "rank above 8"},
@@ -244,6 +250,139 @@ START_TEST(a_golden_that_is_not_one_is_rejected_with_a_sentence) {
   ck_assert_msg(strstr(ab_status_message(), "golden.json") != NULL, "no file in \"%s\"", ab_status_message());
   ab_mem_free(text);
   ab_mem_free(bad);
+}
+END_TEST
+
+START_TEST(a_conflict_marker_is_seen_up_to_the_last_byte) {
+  ck_fails(parse("{}\n=======", 10), AB_EFORMAT, "merge conflict");
+  ck_fails(parse("{}\n======", 9), AB_EFORMAT, "golden.json");
+  ck_assert_ptr_null(strstr(ab_status_message(), "merge conflict"));
+}
+END_TEST
+
+/* What a reader takes at its limits: written with the right seal, and read back. */
+static void longest_name(struct ab_golden *g) { memset(g->leaf[0].id.tensor, 'n', AB_NAME_MAX - 1); }
+static void last_step(struct ab_golden *g) { g->leaf[0].id.step = INT32_MAX; }
+static void highest_rank(struct ab_golden *g) { g->leaf[0].shape = (struct ab_shape){8, {1, 1, 1, 1, 1, 1, 3, 4}}; }
+static void zeros_alone(struct ab_golden *g) { g->leaf[0].summary.negative_zeros = LEAF; }
+static void double_metric(struct ab_golden *g) { g->metric[0].f32 = false; }
+static void bare(struct ab_golden *g) {
+  ab_pairs_free(g->provenance, g->provenances);
+  g->provenance = NULL;
+  g->provenances = 0;
+}
+static void (*const limits[])(struct ab_golden *) = {longest_name, last_step, highest_rank, zeros_alone, double_metric,
+                                                     bare};
+enum { LIMITS = sizeof limits / sizeof *limits };
+
+static void check_taken(struct ab_golden *g) {
+  struct ab_golden *again;
+  char *text, *twice;
+  ck_ok(ab_golden_text(&text, g));
+  ck_ok(ab_golden_parse(&again, text, strlen(text), "golden.json"));
+  check_equal(g, again);
+  ck_ok(ab_golden_text(&twice, again));
+  ck_assert_str_eq(text, twice);
+  ab_golden_free(again);
+  ab_mem_free(text);
+  ab_mem_free(twice);
+}
+
+START_TEST(a_golden_is_taken_up_to_every_limit) {
+  struct ab_golden *g = portable_golden();
+  if (_i < LIMITS) limits[_i](g);
+  else g->leaf[0].dtype = (enum ab_dtype)(_i - LIMITS);
+  check_taken(g);
+  ab_golden_free(g);
+}
+END_TEST
+
+START_TEST(every_phase_is_read_back) {
+  struct ab_golden *g = portable_golden();
+  for (enum ab_phase phase = AB_FORWARD; phase <= AB_UPDATE; phase++) {
+    g->leaf[0].id.phase = phase;
+    check_taken(g);
+  }
+  ab_golden_free(g);
+}
+END_TEST
+
+/* Wrong in a way that no seal tells: it is of the whole. */
+static void equal_orders(struct ab_golden *g) { g->leaf_order[1] = g->leaf_order[0]; }
+static void equal_metric_orders(struct ab_golden *g) { g->metric_order[1] = g->metric_order[0]; }
+static void no_metrics(struct ab_golden *g) { g->metrics = 0; }
+static void no_leaves(struct ab_golden *g) { g->leaves = 0; }
+static const struct {
+  void (*change)(struct ab_golden *);
+  const char *sentence;
+} sealed[] = {{equal_orders, "does not ascend"}, {equal_metric_orders, "does not ascend"},
+              {no_metrics, "'metrics' is empty"}, {no_leaves, "'leaves' is empty"}};
+
+START_TEST(a_sealed_golden_that_is_none_is_refused) {
+  struct ab_golden *g = portable_golden();
+  size_t metrics = g->metrics, leaves = g->leaves;
+  char *text;
+  sealed[_i].change(g);
+  ck_ok(ab_golden_text(&text, g));
+  ck_fails(parse(text, strlen(text)), AB_EFORMAT, sealed[_i].sentence);
+  g->metrics = metrics;
+  g->leaves = leaves;
+  ab_golden_free(g);
+  ab_mem_free(text);
+}
+END_TEST
+
+/* Line by line: what git compares and the digests are of. */
+START_TEST(a_recorded_golden_is_its_canonical_text) {
+  const char *root = getenv("AB_SOURCE_ROOT");
+  char path[512], *text, *again;
+  struct ab_golden *g;
+  size_t size;
+  snprintf(path, sizeof path, "%s/golden/unpipelined/golden.json", root ? root : ".");
+  ck_ok(ab_file_read(&text, &size, path, 1 << 24));
+  ck_ok(ab_golden_read(&g, path));
+  ck_ok(ab_golden_text(&again, g));
+  ck_assert_ptr_nonnull(g->calibration);
+  ck_assert_uint_ge(g->changes, 2);
+  ck_assert(strcmp(text, again) == 0);
+  ab_golden_free(g);
+  ab_mem_free(text);
+  ab_mem_free(again);
+}
+END_TEST
+
+START_TEST(all_of_the_provenance_is_kept_under_its_key) {
+  static const char *const kept[][2] = {
+      {"producer", "ab_golden sequential"}, {"version", "0.1.0"},       {"commit", "unknown"}, {"diff_hash", "unknown"},
+      {"compiler", "gcc \"12\""},           {"flags", "unknown"},       {"kernels", "f32-portable"},
+      {"blas_core", "none"},                {"created", "2026-01-02T03:04:05Z"}, {"threads", "2"}};
+  struct ab_golden *g = portable_golden();
+  ck_assert_uint_eq(g->provenances, sizeof kept / sizeof *kept);
+  for (size_t i = 0; i < g->provenances; i++) {
+    ck_assert_str_eq(ab_golden_provenance(g, kept[i][0]), kept[i][1]);
+    ck_fails(ab_golden_add_provenance(g, kept[i][0], "again"), AB_EMISMATCH, "given twice");
+  }
+  ab_golden_free(g);
+}
+END_TEST
+
+/* What lies behind either list, small or large, is no rank. */
+START_TEST(ranks_are_of_both_lists_together) {
+  static const struct {
+    size_t metric[4], metrics, leaf[4], leaves, metric_rank[4], leaf_rank[4];
+  } rows[] = {{{3, 40, 0}, 2, {7, 9, 0}, 2, {0, 3, 0}, {1, 2, 0}},
+              {{3, 4, 0}, 2, {7, 9, 50, 0}, 3, {0, 1, 0}, {2, 3, 4, 0}},
+              {{8, 99}, 1, {2, 99}, 1, {1, 99}, {0, 99}}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    size_t metric[4], leaf[4];
+    memcpy(metric, rows[i].metric, sizeof metric);
+    memcpy(leaf, rows[i].leaf, sizeof leaf);
+    struct ab_golden g = {.metric_order = metric, .metrics = rows[i].metrics, .leaf_order = leaf,
+                          .leaves = rows[i].leaves};
+    ab_golden_rank(&g);
+    ck_assert_msg(memcmp(metric, rows[i].metric_rank, sizeof metric) == 0, "row %zu: metrics", i);
+    ck_assert_msg(memcmp(leaf, rows[i].leaf_rank, sizeof leaf) == 0, "row %zu: leaves", i);
+  }
 }
 END_TEST
 
@@ -344,19 +483,6 @@ START_TEST(leaves_and_metrics_must_not_be_empty) {
 }
 END_TEST
 
-START_TEST(a_golden_without_leaves_is_refused) {
-  struct ab_golden *g = portable_golden();
-  size_t leaves = g->leaves;
-  char *text;
-  g->leaves = 0;
-  ck_ok(ab_golden_text(&text, g));
-  ck_fails(parse(text, strlen(text)), AB_EFORMAT, "'leaves' is empty");
-  g->leaves = leaves;
-  ab_golden_free(g);
-  ab_mem_free(text);
-}
-END_TEST
-
 /* As large as a JSON text may be, with blanks behind it; in memory, so that a test that is killed leaves nothing. */
 START_TEST(a_file_of_64_mebibytes_and_not_one_more) {
   char path[64], *blanks, *text = portable_text();
@@ -393,6 +519,8 @@ START_TEST(missing_malformed_and_stale_can_be_told_apart) {
   check_equal(g, read);
   ck_ok(ab_golden_check_config(read, config, count, path));
   ck_fails(ab_golden_check_config(read, config, count - 1, path), AB_EMISMATCH, "'dtype' is float32 there and absent");
+  struct ab_pair_text more[] = {config[0], config[1], config[2], {(char[]){"zeta"}, (char[]){"1"}}};
+  ck_fails(ab_golden_check_config(read, more, 4, path), AB_EMISMATCH, "'zeta' is absent there and 1 here");
   config[1].value[0] = '2';
   ck_fails(ab_golden_check_config(read, config, count, path), AB_EMISMATCH, "'base_emb_dim' is 128 there and 228 here");
   config[1].key[0] = 'c';
@@ -442,6 +570,9 @@ START_TEST(no_golden_of_what_is_unfinished_empty_or_not_finite) {
   ck_fails(ab_golden_new(&g, s.recording, config, count, &provenance, "fast"), AB_EMISMATCH, "is not finite");
   s.recording->metric[0].metric.value = 1;
   s.recording->fingerprint[0].summary.digest[0]++;
+  ck_fails(ab_golden_new(&g, s.recording, config, count, &provenance, "fast"), AB_EMISMATCH, "is not that of");
+  s.recording->fingerprint[0].summary.digest[0]--;
+  s.recording->fingerprint[s.recording->fingerprints - 1].summary.digest[0]++;
   ck_fails(ab_golden_new(&g, s.recording, config, count, &provenance, "fast"), AB_EMISMATCH, "is not that of");
   ck_assert_ptr_null(g);
   side_free(&s);
@@ -553,7 +684,13 @@ static Suite *suite(void) {
   tcase_add_test(c, no_word_of_a_golden_can_be_edited);
   tcase_add_test(c, no_part_of_a_golden_can_be_taken_out);
   tcase_add_test(c, leaves_and_metrics_must_not_be_empty);
-  tcase_add_test(c, a_golden_without_leaves_is_refused);
+  tcase_add_test(c, a_conflict_marker_is_seen_up_to_the_last_byte);
+  tcase_add_loop_test(c, a_golden_is_taken_up_to_every_limit, 0, LIMITS + AB_M61 + 1);
+  tcase_add_test(c, every_phase_is_read_back);
+  tcase_add_loop_test(c, a_sealed_golden_that_is_none_is_refused, 0, sizeof sealed / sizeof *sealed);
+  tcase_add_test(c, a_recorded_golden_is_its_canonical_text);
+  tcase_add_test(c, all_of_the_provenance_is_kept_under_its_key);
+  tcase_add_test(c, ranks_are_of_both_lists_together);
   tcase_add_test(c, a_file_of_64_mebibytes_and_not_one_more);
   tcase_add_test(c, missing_malformed_and_stale_can_be_told_apart);
   tcase_add_test(c, the_config_digest_is_of_sorted_pairs);

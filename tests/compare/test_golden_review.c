@@ -53,13 +53,118 @@ END_TEST
 START_TEST(a_change_of_one_metric_is_relative_to_the_larger) {
   struct ab_golden *old = golden_with(NULL), *now = golden_with(NULL);
   struct ab_golden_diff d;
-  old->metric[1].value = 2;
-  now->metric[1].value = -6;
-  now->metric[1].step = old->metric[1].step;
+  for (int turned = 0; turned < 2; turned++) {
+    old->metric[1].value = turned ? -6 : 2;
+    now->metric[1].value = turned ? 2 : -6;
+    now->metric[1].step = old->metric[1].step;
+    ck_ok(ab_golden_diff(&d, old, now));
+    ck_assert_uint_eq(d.moves, 1);
+    ck_assert(d.move[0].metric);
+    ck_assert_double_eq(d.move[0].change, 8.0 / 6);
+    ab_golden_diff_free(&d);
+  }
+  ab_golden_free(old);
+  ab_golden_free(now);
+}
+END_TEST
+
+/* By the larger of projections and norms; of other seeds projections tell nothing. */
+START_TEST(a_change_of_a_tensor_is_of_its_norm) {
+  static const struct {
+    double norm[2], projection; /* of both; how far all projections are apart */
+    bool seeds;                 /* other ones */
+    double change;
+  } rows[] = {{{4, 5}, 0, false, 0.2}, {{5, 4}, 0, true, 0.2},  {{4, 5}, 3, false, 0.6},
+              {{4, 5}, 3, true, 0.2},  {{0, 0}, 3, false, INFINITY}, {{5, 5}, 0, false, 0}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    struct ab_golden *old = golden_with(NULL), *now = golden_with(NULL);
+    struct ab_golden_diff d;
+    old->leaf[0].summary.l2 = rows[i].norm[0];
+    now->leaf[0].summary.l2 = rows[i].norm[1];
+    now->leaf[0].summary.digest[0]++;
+    now->leaf[0].seed += rows[i].seeds;
+    for (int j = 0; j < AB_PROJECTIONS; j++)
+      now->leaf[0].projection[j] = old->leaf[0].projection[j] + rows[i].projection;
+    ck_ok(ab_golden_diff(&d, old, now));
+    ck_assert_uint_eq(d.moves, 1);
+    ck_assert_msg(fabs(d.move[0].change - rows[i].change) < 1e-12 || d.move[0].change == rows[i].change, "row %zu: %g",
+                  i, d.move[0].change);
+    ab_golden_diff_free(&d);
+    ab_golden_free(old);
+    ab_golden_free(now);
+  }
+}
+END_TEST
+
+/* Letters are keys, digits their values: "a1b2". */
+static size_t keys_of(struct ab_pair_text *out, char (*text)[2][2], const char *spelled) {
+  size_t count = 0;
+  for (; spelled[2 * count]; count++) {
+    memcpy(text[count], (char[2][2]){{spelled[2 * count], 0}, {spelled[2 * count + 1], 0}}, sizeof *text);
+    out[count] = (struct ab_pair_text){text[count][0], text[count][1]};
+  }
+  return count;
+}
+
+START_TEST(keys_are_compared_in_their_order) {
+  static const struct {
+    const char *old, *now;
+    size_t removed, added, changed;
+    const char *key;
+  } rows[] = {{"a1c1", "a1c1", 0, 0, 0, NULL}, {"a1c1", "a2c1", 0, 0, 1, "a"}, {"a1c1", "a1c3", 0, 0, 1, "c"},
+              {"a1", "a1z1", 0, 1, 0, "z"},    {"b1", "a1b1", 0, 1, 0, "a"},   {"a1b1", "b2", 1, 0, 1, "a"},
+              {"a1b1", "a2c1", 1, 1, 1, "b"},  {"", "a1b1", 0, 2, 0, "a"},     {"a1b1c1", "", 3, 0, 0, "a"},
+              {"a1b1", "a2b2", 0, 0, 2, "a"}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    struct ab_golden *g[] = {golden_with(NULL), golden_with(NULL)};
+    struct ab_golden_diff d;
+    for (int side = 0; side < 2; side++) ab_pairs_free(g[side]->config, g[side]->configs);
+    struct ab_pair_text pairs[2][8];
+    char text[2][8][2][2];
+    for (int side = 0; side < 2; side++) {
+      keys_of(pairs[side], text[side], "x1x1x1x1x1x1x1x1"); /* what lies behind the end */
+      g[side]->config = pairs[side];
+      g[side]->configs = keys_of(pairs[side], text[side], side ? rows[i].now : rows[i].old);
+    }
+    ck_ok(ab_golden_diff(&d, g[0], g[1]));
+    ck_assert_msg(d.keys_removed == rows[i].removed && d.keys_added == rows[i].added &&
+                      d.keys_changed == rows[i].changed, "row %zu: -%zu +%zu ~%zu", i, d.keys_removed, d.keys_added,
+                  d.keys_changed);
+    ck_assert_msg(rows[i].key ? d.key && !strcmp(d.key, rows[i].key) : !d.key, "row %zu: '%s'", i, d.key);
+    ab_golden_diff_free(&d);
+    for (int side = 0; side < 2; side++) {
+      g[side]->config = NULL;
+      g[side]->configs = 0;
+      ab_golden_free(g[side]);
+    }
+  }
+}
+END_TEST
+
+/* Of the same badness: in the order of execution, metrics and tensors together. */
+START_TEST(moves_stand_in_a_fixed_order) {
+  struct ab_golden *old = golden_with(NULL), *now = golden_with(NULL);
+  struct ab_golden_diff d;
+  now->metric[1].name[0] = 'X';  /* one removed, one added */
+  now->leaf[0].id.tensor[0] = 'X';
+  now->leaf[1].shape.dim[0]++;
+  now->leaf[2].dtype = AB_F64;
+  now->leaf[3].summary.digest[0]++;
+  now->leaf[3].summary.l2 *= 2;
+  now->leaf[4].summary.digest[0]++;
+  now->leaf[4].summary.l2 *= 4;
   ck_ok(ab_golden_diff(&d, old, now));
-  ck_assert_uint_eq(d.moves, 1);
-  ck_assert(d.move[0].metric);
-  ck_assert_double_eq(d.move[0].change, 8.0 / 6);
+  static const enum ab_move_kind kinds[] = {AB_MOVE_REMOVED, AB_MOVE_REMOVED,  AB_MOVE_ADDED, AB_MOVE_ADDED,
+                                            AB_MOVE_RESHAPED, AB_MOVE_RESHAPED, AB_MOVE_VALUE, AB_MOVE_VALUE};
+  ck_assert_uint_eq(d.moves, sizeof kinds / sizeof *kinds);
+  for (size_t i = 0; i < d.moves; i++) {
+    ck_assert_msg(d.move[i].kind == kinds[i], "move %zu is %s", i, ab_move_name(d.move[i].kind));
+    if (i && kinds[i] == kinds[i - 1] && kinds[i] != AB_MOVE_VALUE)
+      ck_assert_msg(d.move[i].order > d.move[i - 1].order, "move %zu", i);
+  }
+  ck_assert(!d.move[0].metric && d.move[1].metric && !d.move[2].metric && d.move[3].metric);
+  ck_assert_double_eq(d.move[6].change, d.largest);
+  ck_assert_double_gt(d.move[6].change, d.move[7].change);
   ab_golden_diff_free(&d);
   ab_golden_free(old);
   ab_golden_free(now);
@@ -239,6 +344,9 @@ int main(void) {
   tcase_set_timeout(tc, 60);
   tcase_add_test(tc, what_moved_stands_worst_first_and_signs_do_not_cancel);
   tcase_add_test(tc, a_change_of_one_metric_is_relative_to_the_larger);
+  tcase_add_test(tc, a_change_of_a_tensor_is_of_its_norm);
+  tcase_add_test(tc, keys_are_compared_in_their_order);
+  tcase_add_test(tc, moves_stand_in_a_fixed_order);
   tcase_add_loop_test(tc, a_golden_may_not_lose_anything, 0, sizeof losses / sizeof *losses);
   tcase_add_test(tc, the_changelog_explains_the_content_and_nothing_else);
   tcase_add_test(tc, placeholders_are_found);

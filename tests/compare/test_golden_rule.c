@@ -94,12 +94,67 @@ START_TEST(a_failure_is_passed_on) {
 }
 END_TEST
 
+/* A leaf of every kind and step, the last step only once, and one behind the end that no selection may see. */
+START_TEST(a_selection_keeps_the_ends) {
+  static const struct {
+    int step;
+    const char *tensor;
+    enum ab_phase phase;
+    bool ends; /* whether the selection keeps it */
+  } kept[] = {{-1, "input/params/mlp/wo/kernel", AB_FORWARD, true},  {1, "mlp/wo/kernel", AB_BACKWARD, false},
+              {0, "mlp/wo/kernel", AB_BACKWARD, true},               {0, "mlp/wo/kernel", AB_UPDATE, false},
+              {0, "output", AB_FORWARD, true},                       {1, "mlp/wo/kernel", AB_UPDATE, false},
+              {2, "mlp/wo/kernel", AB_UPDATE, true},                 {9, "mlp/wo/kernel", AB_UPDATE, false}};
+  enum { LEAVES = sizeof kept / sizeof *kept - 1 };
+  for (enum ab_selection selection = 0; selection < AB_SELECTIONS; selection++) {
+    struct ab_fingerprint leaf[LEAVES + 1] = {0};
+    size_t order[LEAVES + 1], at = 0, metric_order[1] = {0};
+    for (size_t i = 0; i <= LEAVES; i++) {
+      leaf[i].id = identity(kept[i].step, -1, kept[i].tensor, kept[i].phase);
+      order[i] = 10 + i;
+    }
+    struct ab_golden g = {.leaf = leaf, .leaf_order = order, .leaves = LEAVES, .metric_order = metric_order};
+    ck_ok(ab_golden_select(&g, selection));
+    ck_assert_int_eq(g.selection, selection);
+    for (size_t i = 0; i < LEAVES; i++) {
+      if (selection == AB_SELECT_ENDS && !kept[i].ends) continue;
+      ck_assert_msg(leaf[at].id.step == kept[i].step && !strcmp(leaf[at].id.tensor, kept[i].tensor) &&
+                        leaf[at].id.phase == kept[i].phase, "leaf %zu is not kept", i);
+      ck_assert_uint_eq(order[at], selection == AB_SELECT_ENDS ? at : 10 + i);
+      at++;
+    }
+    ck_assert_uint_eq(g.leaves, at);
+  }
+}
+END_TEST
+
+START_TEST(a_selection_of_nothing_is_refused) {
+  struct ab_fingerprint leaf = {.id = identity(1, 0, "mlp/wo/kernel", AB_BACKWARD)};
+  size_t order = 0;
+  struct ab_golden g = {.leaf = &leaf, .leaf_order = &order, .leaves = 1};
+  ck_fails(ab_golden_select(&g, AB_SELECT_ENDS), AB_EMISMATCH, "'ends' keeps no tensor");
+}
+END_TEST
+
+START_TEST(selections_have_names) {
+  enum ab_selection found;
+  for (enum ab_selection s = 0; s < AB_SELECTIONS; s++) {
+    ck_ok(ab_selection_find(&found, ab_selection_name(s)));
+    ck_assert_int_eq(found, s);
+  }
+  ck_fails(ab_selection_find(&found, "some"), AB_ENOTFOUND, "'some'; expected all or ends");
+}
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("golden_rule");
   TCase *tests = tcase_create("golden_rule");
   tcase_add_loop_test(tests, a_golden_that_is_not_exact_is_judged_by_the_callers_bounds, 0, sizeof rows / sizeof *rows);
   tcase_add_test(tests, what_only_the_run_has_is_ignored_and_what_it_lacks_is_not);
   tcase_add_test(tests, a_failure_is_passed_on);
+  tcase_add_test(tests, a_selection_keeps_the_ends);
+  tcase_add_test(tests, a_selection_of_nothing_is_refused);
+  tcase_add_test(tests, selections_have_names);
   suite_add_tcase(suite, tests);
   return ab_run_suite(suite);
 }
