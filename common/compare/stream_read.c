@@ -61,10 +61,8 @@ static ab_status greet(struct ab_stream_reader *reader) {
   struct ab_decoder d = {reader->pending + 8, reader->pending + AB_PREAMBLE, false};
   if (memcmp(reader->pending, AB_STREAM_MAGIC, 8) != 0) return damage(reader, "it is no abpipe stream");
   uint32_t version = ab_get_u32(&d);
-  if (version != AB_STREAM_VERSION) {
-    reader->damaged = true;
+  if (version != AB_STREAM_VERSION)
     return AB_FAIL(AB_EFORMAT, "stream damaged at byte 8: version %u, expected %d", version, AB_STREAM_VERSION);
-  }
   reader->greeted = true;
   consume(reader);
   return AB_OK;

@@ -104,6 +104,127 @@ START_TEST(the_sound_one_is_accepted) {
 }
 END_TEST
 
+static void accepted(uint32_t type, const unsigned char *payload, size_t size) {
+  struct forge f;
+  bool complete;
+  struct ab_totals totals = {.observations = type == AB_FRAME_OBSERVATION, .metrics = type == AB_FRAME_METRIC};
+  unsigned char last[64];
+  struct ab_encoder e = {last};
+  forge_start(&f);
+  forge_header(&f);
+  forge_frame(&f, type, payload, size);
+  ab_put_totals(&e, &totals);
+  forge_frame(&f, AB_FRAME_END, last, (size_t)(e.at - last));
+  ck_ok(receive(&f, &complete));
+  ck_assert(complete);
+}
+
+START_TEST(fields_at_their_limits_are_accepted) {
+  unsigned char payload[AB_RECORD_ROOM];
+  struct ab_observation all[] = {sound(), sound(), sound(), sound(), sound(), sound(), sound()};
+  all[0].id.phase = AB_UPDATE;
+  all[1].dtype = AB_M61;
+  all[2].shape = (struct ab_shape){8, {1, 1, 1, 1, 1, 1, 3, 4}};
+  all[3].summary.nonfinite = 12;
+  all[4].summary.negative_zeros = 12;
+  all[5].id.step = INT32_MAX - 1;
+  memset(all[6].id.tensor, 'n', AB_NAME_MAX); /* not ended: cut */
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+    accepted(AB_FRAME_OBSERVATION, payload, encode(payload, &all[i]));
+}
+END_TEST
+
+/* A payload of each kind, and how many bytes it has. */
+static size_t payload_of(uint32_t type, unsigned char *payload) {
+  struct ab_encoder e = {payload};
+  struct ab_observation o = sound();
+  struct ab_counter c = {.id = o.id, .at = o.at, .amount = 1};
+  struct ab_metric m = {.step = 1, .name = "loss"};
+  struct ab_fingerprint fp = {.id = o.id, .dtype = o.dtype, .shape = o.shape, .summary = o.summary};
+  struct ab_totals totals = {.observations = 0};
+  if (type == AB_FRAME_HEADER || type == AB_FRAME_NOTE) ab_put_text(&e, "text", 4);
+  if (type == AB_FRAME_PLAN) ab_put_u64(&e, 7);
+  if (type == AB_FRAME_OBSERVATION) ab_put_observation(&e, &o);
+  if (type == AB_FRAME_COUNTER) ab_put_counter(&e, &c);
+  if (type == AB_FRAME_METRIC) ab_put_metric(&e, &m);
+  if (type == AB_FRAME_FINGERPRINT) ab_put_fingerprint(&e, &fp);
+  if (type == AB_FRAME_ERROR) ab_put_u32(&e, AB_ENOTFOUND);
+  if (type == AB_FRAME_ERROR) ab_put_text(&e, "why", 3);
+  if (type == AB_FRAME_ERROR) ab_put_text(&e, "where", 5);
+  if (type == AB_FRAME_END) ab_put_totals(&e, &totals);
+  return (size_t)(e.at - payload);
+}
+
+/* Also where the last field that is there is whole, or only its length is. */
+START_TEST(a_frame_cut_at_any_byte_is_damage) {
+  static const char *const name[AB_FRAMES] = {
+      [AB_FRAME_HEADER] = "header", [AB_FRAME_PLAN] = "plan",     [AB_FRAME_OBSERVATION] = "observation",
+      [AB_FRAME_COUNTER] = "counter", [AB_FRAME_METRIC] = "metric", [AB_FRAME_FINGERPRINT] = "fingerprint",
+      [AB_FRAME_NOTE] = "note",     [AB_FRAME_ERROR] = "error",   [AB_FRAME_END] = "end"};
+  unsigned char payload[AB_RECORD_ROOM];
+  for (uint32_t type = AB_FRAME_HEADER; type < AB_FRAMES; type++) {
+    size_t whole = payload_of(type, payload);
+    for (size_t size = 0; size < whole; size++) {
+      struct forge f;
+      bool complete;
+      char sentence[96];
+      forge_start(&f);
+      if (type != AB_FRAME_HEADER) forge_header(&f);
+      snprintf(sentence, sizeof sentence, "stream damaged at byte %zu: malformed %s frame", (size_t)(f.e.at - f.data),
+               name[type]);
+      forge_frame(&f, type, payload, size);
+      ck_assert_int_eq(receive(&f, &complete), AB_EFORMAT);
+      ck_assert_msg(strcmp(ab_status_message(), sentence) == 0, "%zu of %zu: %s", size, whole, ab_status_message());
+    }
+  }
+}
+END_TEST
+
+START_TEST(an_error_frame_of_the_last_code_ends_a_stream) {
+  unsigned char payload[AB_RECORD_ROOM];
+  struct forge f;
+  bool complete;
+  forge_start(&f);
+  forge_header(&f);
+  forge_frame(&f, AB_FRAME_ERROR, payload, payload_of(AB_FRAME_ERROR, payload));
+  ck_ok(receive(&f, &complete));
+  ck_assert(!complete);
+}
+END_TEST
+
+/* On the wire, where a length may say anything. */
+START_TEST(names_of_no_byte_and_of_one_too_many_are_damage) {
+  for (size_t length = 0; length <= AB_NAME_MAX; length++) {
+    unsigned char payload[AB_RECORD_ROOM], name[AB_NAME_MAX];
+    struct ab_encoder e = {payload};
+    memset(name, 'n', sizeof name);
+    ab_put_u32(&e, 1);
+    ab_put_u32(&e, 1);
+    ab_put_f64(&e, 0.5);
+    ab_put_text(&e, (const char *)name, length);
+    size_t size = (size_t)(e.at - payload);
+    if (length % AB_NAME_MAX == 0) refused(AB_FRAME_METRIC, payload, size, "malformed metric frame");
+    else accepted(AB_FRAME_METRIC, payload, size);
+  }
+}
+END_TEST
+
+START_TEST(notes_are_kept_up_to_the_last_byte) {
+  for (size_t over = 0; over < 2; over++) {
+    struct ab_recording *r;
+    char *note;
+    size_t length = (size_t)64 * 1024 - 2 + over;
+    ck_ok(ab_recording_new(&r, "chatty"));
+    ck_ok(ab_mem_new(&note, length + 1, 1));
+    memset(note, 'n', length);
+    ck_ok(ab_recording_handler.note(r, note));
+    ck_assert_uint_eq(r->note_bytes, over ? 0 : length + 1);
+    ab_mem_free(note);
+    ab_recording_free(r);
+  }
+}
+END_TEST
+
 START_TEST(fields_out_of_range_are_damage) {
   struct ab_observation o = sound();
   o.id.step = -2;
@@ -279,6 +400,11 @@ static Suite *suite(void) {
   Suite *s = suite_create("forged");
   TCase *c = tcase_create("forged");
   tcase_add_test(c, the_sound_one_is_accepted);
+  tcase_add_test(c, fields_at_their_limits_are_accepted);
+  tcase_add_test(c, a_frame_cut_at_any_byte_is_damage);
+  tcase_add_test(c, an_error_frame_of_the_last_code_ends_a_stream);
+  tcase_add_test(c, names_of_no_byte_and_of_one_too_many_are_damage);
+  tcase_add_test(c, notes_are_kept_up_to_the_last_byte);
   tcase_add_test(c, fields_out_of_range_are_damage);
   tcase_add_test(c, texts_ranks_and_lengths_that_lie_are_damage);
   tcase_add_test(c, every_kind_of_frame_refuses_a_byte_too_few_or_too_many);

@@ -1,6 +1,12 @@
+#include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/time.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "mem.h"
@@ -523,6 +529,152 @@ START_TEST(counters_of_other_places_stay_apart) {
 }
 END_TEST
 
+static void file_of(int *fd, const struct bytes *s) {
+  *fd = memfd_create("stream", MFD_CLOEXEC);
+  ck_assert_int_eq(pwrite(*fd, s->data, s->size, 0), (ssize_t)s->size);
+}
+
+START_TEST(a_file_is_read_to_its_end) {
+  struct bytes s;
+  struct ab_recording *r;
+  struct ab_stream_reader *reader;
+  size_t before = ab_mem_stats().live_blocks;
+  int fd;
+  make_stream(&s, send_all, true);
+  for (int closed = 0; closed < 2; closed++) {
+    file_of(&fd, &s);
+    if (closed) close(fd);
+    ck_ok(ab_recording_new(&r, "linen"));
+    ck_ok(ab_stream_reader_new(&reader, &ab_recording_handler, r));
+    errno = EINTR; /* of an earlier call */
+    if (closed) ck_fails(ab_stream_read(reader, fd), AB_EIO, "cannot read the stream: Bad file descriptor");
+    else ck_ok(ab_stream_read(reader, fd));
+    ck_assert(r->complete == !closed);
+    if (!closed) close(fd);
+    ab_stream_reader_free(reader);
+    ab_recording_free(r);
+  }
+  ab_stream_reader_free(NULL);
+  ab_stream_writer_free(NULL);
+  ck_assert_uint_eq(ab_mem_stats().live_blocks, before);
+}
+END_TEST
+
+/* The writer waits until the reader has been interrupted, which the reader tells by sending a byte. */
+static int told[2];
+static void tell(int signal) {
+  (void)signal;
+  if (write(told[1], "!", 1) != 1) _exit(1);
+}
+
+START_TEST(an_interrupted_read_goes_on) {
+  struct bytes s;
+  struct ab_recording *r;
+  struct ab_stream_reader *reader;
+  int fds[2];
+  struct itimerval soon = {.it_value = {.tv_usec = 1000}};
+  struct sigaction action = {.sa_handler = tell}, old;
+  make_stream(&s, send_all, true);
+  ck_assert_int_eq(pipe(fds), 0);
+  ck_assert_int_eq(pipe(told), 0);
+  pid_t child = fork();
+  ck_assert_int_ne(child, -1);
+  if (child == 0) {
+    char byte;
+    _exit(read(told[0], &byte, 1) == 1 && write(fds[1], s.data, s.size) == (ssize_t)s.size ? 0 : 1);
+  }
+  close(fds[1]);
+  ck_ok(ab_recording_new(&r, "linen"));
+  ck_ok(ab_stream_reader_new(&reader, &ab_recording_handler, r));
+  sigaction(SIGALRM, &action, &old);
+  setitimer(ITIMER_REAL, &soon, NULL);
+  ck_ok(ab_stream_read(reader, fds[0]));
+  sigaction(SIGALRM, &old, NULL);
+  ck_assert(r->complete);
+  ck_assert_int_eq(waitpid(child, NULL, 0), child);
+  ab_stream_reader_free(reader);
+  ab_recording_free(r);
+  close(fds[0]);
+  close(told[0]);
+  close(told[1]);
+}
+END_TEST
+
+static void wait_for_held(int fd, int held) {
+  for (int bytes = -1; bytes != held; usleep(100))
+    if (ioctl(fd, FIONREAD, &bytes) != 0) _exit(1);
+}
+
+/* The child takes the header alone, and the rest when nothing more goes into the pipe. */
+static int drain_when_full(int fd, size_t header, int full) {
+  struct ab_recording *r;
+  struct ab_stream_reader *reader;
+  unsigned char first[64];
+  if (ab_recording_new(&r, "linen") != AB_OK) return 1;
+  if (ab_stream_reader_new(&reader, &ab_recording_handler, r) != AB_OK) return 1;
+  if (read(fd, first, header) != (ssize_t)header || ab_stream_feed(reader, first, header) != AB_OK) return 1;
+  wait_for_held(fd, full);
+  return ab_stream_read(reader, fd) == AB_OK && r->complete ? 0 : 1;
+}
+
+/* A pipe that takes all of a frame but its last two bytes. */
+START_TEST(what_a_full_pipe_leaves_is_written_later) {
+  int fds[2], how;
+  struct ab_stream_writer *w;
+  char *note;
+  enum { HEADER = 12 + 16 + 6, NOTE = 16 + 4 };
+  ck_assert_int_eq(pipe2(fds, O_NONBLOCK), 0);
+  int room = fcntl(fds[1], F_GETPIPE_SZ);
+  pid_t child = fork();
+  ck_assert_int_ne(child, -1);
+  if (child == 0) {
+    close(fds[1]);
+    fcntl(fds[0], F_SETFL, 0);
+    _exit(drain_when_full(fds[0], HEADER, room));
+  }
+  close(fds[0]);
+  size_t length = (size_t)room + 2 - NOTE;
+  ck_ok(ab_mem_new(&note, length + 1, 1));
+  memset(note, 'n', length);
+  ck_ok(ab_stream_writer_new(&w, fds[1], "{}"));
+  ck_ok(ab_stream_flush(w));
+  wait_for_held(fds[1], 0);
+  ck_ok(ab_stream_note(w, note));
+  ck_ok(ab_stream_end(w));
+  close(fds[1]);
+  ck_assert_int_eq(waitpid(child, &how, 0), child);
+  ck_assert_int_eq(how, 0);
+  ab_stream_writer_free(w);
+  ab_mem_free(note);
+}
+END_TEST
+
+START_TEST(a_counters_name_is_cut_and_its_place_stays) {
+  struct bytes s;
+  struct ab_recording *r;
+  struct ab_stream_writer *w;
+  char name[2 * AB_NAME_MAX] = "";
+  struct ab_identity id = {0, 0, -1, -1, AB_FORWARD, ""};
+  struct ab_where at = {5, 1, 0, false};
+  int fds[2];
+  memset(name, 'n', sizeof name - 1);
+  ck_assert_int_eq(pipe(fds), 0);
+  ck_ok(ab_stream_writer_new(&w, fds[1], "{}"));
+  ck_ok(ab_stream_probe.count(w, name, &id, &at, 3));
+  ck_ok(ab_stream_end(w));
+  ab_stream_writer_free(w);
+  close(fds[1]);
+  s.size = drain(fds[0], s.data, sizeof s.data);
+  close(fds[0]);
+  ck_ok(ab_recording_new(&r, "linen"));
+  ck_ok(receive(r, s.data, s.size, s.size));
+  ck_assert_uint_eq(r->counters, 1);
+  ck_assert_uint_eq(strlen(r->counter[0].id.tensor), AB_NAME_MAX - 1);
+  ck_assert_int_eq(r->counter[0].at.iteration, 5);
+  ab_recording_free(r);
+}
+END_TEST
+
 static Suite *suite(void) {
   Suite *s = suite_create("stream");
   TCase *c = tcase_create("stream");
@@ -547,6 +699,10 @@ static Suite *suite(void) {
   tcase_add_test(c, a_lone_recomputed_tensor_is_a_fault_wherever_it_stands);
   tcase_add_test(c, a_metric_is_found_by_the_longest_name_and_by_what_is_cut_to_it);
   tcase_add_test(c, counters_of_other_places_stay_apart);
+  tcase_add_test(c, a_file_is_read_to_its_end);
+  tcase_add_test(c, an_interrupted_read_goes_on);
+  tcase_add_test(c, what_a_full_pipe_leaves_is_written_later);
+  tcase_add_test(c, a_counters_name_is_cut_and_its_place_stays);
   suite_add_tcase(s, c);
   return s;
 }
