@@ -242,7 +242,7 @@ END_TEST
 
 START_TEST(a_pending_golden_reads_back) {
   char *scratch, *path, *text;
-  size_t size;
+  size_t size, before = ab_mem_stats().live_blocks;
   ck_ok(ab_scratch_new(&scratch, NULL));
   ck_ok(ab_path_join(&path, scratch, "golden.pending.json"));
   struct ab_pending p = {.engines_equal = true, .golden = golden_with(up)}, read = {0};
@@ -255,7 +255,13 @@ START_TEST(a_pending_golden_reads_back) {
   ck_assert_str_eq(read.command, p.command);
   ck_assert(read.engines_equal && !read.from && read.golden->changes == 0);
   ab_pending_free(&read);
+  ck_ok(ab_mem_string(&p.from, "0123456789abcdef0123456789abcdef"));
+  ck_ok(ab_pending_write(&p, path));
+  ck_ok(ab_pending_read(&read, path));
+  ck_assert_str_eq(read.from, p.from);
+  ab_pending_free(&read);
   ck_ok(ab_file_read(&text, &size, path, 1 << 24));
+  ck_assert_int_eq(strncmp(text, "{\n  \"schema\": \"abpipe-pending/1\",\n  \"cause\"", 43), 0);
   ck_ok(ab_file_write(path, text, size / 2));
   ck_fails(ab_pending_read(&read, path), AB_EFORMAT, "golden.pending.json");
   ck_ok(ab_golden_write(p.golden, path));
@@ -270,6 +276,7 @@ START_TEST(a_pending_golden_reads_back) {
   ab_mem_free(path);
   ck_ok(ab_scratch_remove(scratch));
   ab_mem_free(scratch);
+  ck_assert_uint_eq(ab_mem_stats().live_blocks, before);
 }
 END_TEST
 

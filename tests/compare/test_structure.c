@@ -1,3 +1,4 @@
+#include "judge.h"
 #include "sides.h"
 
 START_TEST(a_missing_leaf_is_structure_and_grouped) {
@@ -293,6 +294,95 @@ START_TEST(more_patterns_than_are_kept_are_counted) {
 }
 END_TEST
 
+/* Many first, then by kind, then by name; from either end. */
+START_TEST(groups_stand_in_a_fixed_order) {
+  static const struct ab_group sorted[] = {
+      {.count = 5, .change = AB_CHANGE_RETYPED, .pattern = "z"}, {.count = 4, .change = AB_CHANGE_MISSING, .pattern = "a"},
+      {.count = 4, .change = AB_CHANGE_MISSING, .pattern = "b"}, {.count = 4, .change = AB_CHANGE_RETYPED, .pattern = "a"},
+      {.count = 1, .change = AB_CHANGE_MISSING, .pattern = "a"}};
+  enum { ROWS = sizeof sorted / sizeof *sorted };
+  for (int begin = 0; begin < ROWS; begin++)
+    for (int turned = 0; turned < 2; turned++) {
+      struct ab_group row[ROWS];
+      for (int i = 0; i < ROWS; i++) row[turned ? ROWS - 1 - i : i] = sorted[(begin + i) % ROWS];
+      struct ab_groups groups = {.row = row, .rows = ROWS};
+      ab_groups_sort(&groups);
+      for (int i = 0; i < ROWS; i++)
+        ck_assert_msg(row[i].count == sorted[i].count && row[i].change == sorted[i].change &&
+                          strcmp(row[i].pattern, sorted[i].pattern) == 0, "from %d%s: row %d is %s", begin,
+                      turned ? " turned" : "", i, row[i].pattern);
+    }
+}
+END_TEST
+
+START_TEST(a_metric_has_a_rank_where_it_is) {
+  static const struct {
+    enum ab_change change;
+    int rank_a, rank_b;
+  } rows[] = {{AB_CHANGE_MISSING, -1, 0}, {AB_CHANGE_ADDED, 0, -1}, {AB_CHANGE_RETYPED, 0, 0}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    struct ab_groups groups = {0};
+    ck_ok(ab_groups_add_metric(&groups, rows[i].change, &(struct ab_metric){.name = "loss"}));
+    ck_assert_int_eq(groups.row[0].shape_a.rank, rows[i].rank_a);
+    ck_assert_int_eq(groups.row[0].shape_b.rank, rows[i].rank_b);
+    ab_groups_free(&groups);
+  }
+}
+END_TEST
+
+/* What lies behind a list of quantities is none of them. */
+START_TEST(nothing_is_expected_of_any_quantity) {
+  struct ab_expected e = ab_expected_none();
+  for (int q = 0; q < AB_QUANTITIES; q++)
+    ck_assert_msg(e.tensors[q] == AB_UNCOUNTED && e.elements[q] == AB_UNCOUNTED, "quantity %d", q);
+  ck_assert_uint_eq(e.steps, AB_UNCOUNTED);
+}
+END_TEST
+
+START_TEST(what_a_verdict_lacks_is_listed) {
+  struct ab_group group[5];
+  for (int i = 0; i < 5; i++)
+    group[i] = (struct ab_group){.change = AB_CHANGE_ADDED, .count = 1, .pattern = {(char)('a' + i)}};
+  static const struct {
+    size_t groups, left_out;
+    const char *text;
+  } rows[] = {{2, 0, "added a (1), added b (1)"},
+              {3, 0, "added a (1), added b (1), added c (1)"},
+              {4, 0, "added a (1), added b (1), added c (1), and more"},
+              {3, 1, "added a (1), added b (1), added c (1), and more"}};
+  char text[AB_LACK_TEXT];
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    struct ab_verdict v = {.any = true, .changed = 5, .group = group, .groups = rows[i].groups,
+                           .groups_left_out = rows[i].left_out};
+    ab_verdict_lack(text, &v);
+    ck_assert_str_eq(text, rows[i].text);
+  }
+  for (int q = 0; q <= AB_QUANTITIES; q++) { /* the last row: elements alone, which other counts say better */
+    struct ab_verdict v = {.any = true, .elements = {.expected = 3}};
+    char expected[AB_LACK_TEXT] = "elements 0 of 3";
+    if (q < AB_QUANTITIES) v.by_quantity[q].expected = 2;
+    if (q < AB_QUANTITIES) snprintf(expected, sizeof expected, "%s 0 of 2", ab_quantity_name((enum ab_quantity)q));
+    ab_verdict_lack(text, &v);
+    ck_assert_msg(strcmp(text, expected) == 0, "quantity %d: %s", q, text);
+  }
+}
+END_TEST
+
+START_TEST(empty_tensors_are_counted_among_the_tensors) {
+  char text[AB_LACK_TEXT];
+  struct ab_verdict v = {.first_empty = "x"};
+  for (int q = 0; q < AB_QUANTITIES; q++) v.by_quantity[q].compared = (size_t)1 << q;
+  size_t tensors = ((size_t)1 << AB_QUANTITIES) - 1 - ((size_t)1 << AB_Q_METRIC);
+  for (v.empty = 1; v.empty <= 2; v.empty++) {
+    char expected[AB_LACK_TEXT];
+    snprintf(expected, sizeof expected, "%zu of %zu tensors %s no element: only %s shape and dtype were compared, first x",
+             v.empty, tensors, v.empty == 1 ? "has" : "have", v.empty == 1 ? "its" : "their");
+    ab_verdict_note_empty(text, &v);
+    ck_assert_str_eq(text, expected);
+  }
+}
+END_TEST
+
 static Suite *suite(void) {
   Suite *s = suite_create("structure");
   TCase *c = tcase_create("structure");
@@ -309,6 +399,11 @@ static Suite *suite(void) {
   tcase_add_test(c, the_largest_groups_come_first);
   tcase_add_test(c, many_renamed_leaves_become_one_line);
   tcase_add_test(c, more_patterns_than_are_kept_are_counted);
+  tcase_add_test(c, groups_stand_in_a_fixed_order);
+  tcase_add_test(c, a_metric_has_a_rank_where_it_is);
+  tcase_add_test(c, nothing_is_expected_of_any_quantity);
+  tcase_add_test(c, what_a_verdict_lacks_is_listed);
+  tcase_add_test(c, empty_tensors_are_counted_among_the_tensors);
   suite_add_tcase(s, c);
   return s;
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cursor.h"
 #include "metrics.h"
 #include "tap.h"
 
@@ -195,6 +196,36 @@ START_TEST(a_tiny_difference_beside_huge_elements) {
 }
 END_TEST
 
+/* Element i of a dtype is (i % 100) in it; every second one is skipped; nothing is written behind the last. */
+START_TEST(a_cursor_widens_every_dtype_and_no_element_more) {
+  enum { MANY = 2 * AB_CURSOR_BLOCK + 5 };
+  static unsigned char data[2 * MANY * 8];
+  enum ab_dtype dtype = (enum ab_dtype)_i;
+  size_t size = ab_dtype_size(dtype), at = 0;
+  for (size_t i = 0; i < 2 * MANY; i++) {
+    float f = (float)(i % 100);
+    double d = (double)(i % 100);
+    uint64_t whole = i % 100;
+    memcpy(data + i * size, dtype == AB_F32 ? (void *)&f : dtype == AB_F64 ? (void *)&d : (void *)&whole, size);
+  }
+  struct ab_view view = {.dtype = dtype, .shape = {1, {MANY}}, .stride = {2}, .data = data};
+  struct ab_cursor cursor;
+  ab_cursor_start(&cursor, &view);
+  for (size_t filled = 1; filled;) {
+    for (size_t i = 0; i < AB_CURSOR_BLOCK; i++) cursor.bits[i] = UINT64_MAX, cursor.value[i] = -7;
+    filled = ab_cursor_next(&cursor);
+    for (size_t i = 0; i < filled; i++, at++) {
+      uint64_t bits = 0;
+      memcpy(&bits, data + 2 * at * size, size);
+      ck_assert_msg(cursor.value[i] == (double)(2 * at % 100) && cursor.bits[i] == bits, "dtype %d, element %zu", _i, at);
+    }
+    for (size_t i = filled; i < AB_CURSOR_BLOCK; i++)
+      ck_assert_msg(cursor.bits[i] == UINT64_MAX && cursor.value[i] == -7, "dtype %d: %zu behind %zu", _i, i, filled);
+  }
+  ck_assert_uint_eq(at, MANY);
+}
+END_TEST
+
 static Suite *suite(void) {
   Suite *s = suite_create("walk");
   TCase *c = tcase_create("walk");
@@ -202,6 +233,7 @@ static Suite *suite(void) {
   tcase_add_test(c, what_is_not_finite_is_seen_at_every_edge);
   tcase_add_test(c, one_element_is_found_at_every_edge);
   tcase_add_test(c, a_tiny_difference_beside_huge_elements);
+  tcase_add_loop_test(c, a_cursor_widens_every_dtype_and_no_element_more, AB_F32, AB_M61 + 1);
   suite_add_tcase(s, c);
   return s;
 }
