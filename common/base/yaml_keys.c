@@ -63,7 +63,7 @@ static ab_status check_map(const struct ab_yaml *y, key_ref map, key_ref *keys) 
 
 ab_status ab_yaml_check_keys(const struct ab_yaml *y, size_t most) {
   key_ref *keys = NULL;
-  AB_TRY(ab_mem_new(&keys, most + 1, sizeof *keys));
+  AB_TRY(ab_mem_new(&keys, most, sizeof *keys));
   ab_status status = AB_OK;
   for (size_t i = 0; i < y->count && status == AB_OK; i++)
     if (y->nodes[i].type == AB_YAML_MAP) status = check_map(y, &y->nodes[i], keys);

@@ -135,6 +135,7 @@ static const struct {
     {"a: 1\nb: 2\na: 3\n", "t.yml:3:1: key 'a' is given twice, first on line 1"},
     {"x: {a: 1, b: 2, a: 3}\n", "key 'a' is given twice"},
     {"1: a\n\"1\": b\n", "t.yml:2:1: key '1' is given twice, first on line 1"},
+    {"1_0: a\n\"1_0\": b\n", "t.yml:2:1: key '1_0' is given twice, first on line 1"},
     {"~: a\nnull: b\n", "t.yml:2:1: key 'null' is given twice, first on line 1"},
     {".inf: a\nb: 1\n.Inf: c\n", "t.yml:3:1: key '.Inf' is given twice, first on line 1"},
     {"true: a\nTRUE: b\n", "key 'TRUE' is given twice"},
