@@ -131,6 +131,11 @@ START_TEST(fields_at_their_limits_are_accepted) {
   memset(all[6].id.tensor, 'n', AB_NAME_MAX); /* not ended: cut */
   for (size_t i = 0; i < sizeof all / sizeof *all; i++)
     accepted(AB_FRAME_OBSERVATION, payload, encode(payload, &all[i]));
+  struct ab_metric metric = {.step = 0};
+  struct ab_encoder e = {payload};
+  memset(metric.name, 'n', AB_NAME_MAX);
+  ab_put_metric(&e, &metric);
+  accepted(AB_FRAME_METRIC, payload, (size_t)(e.at - payload));
 }
 END_TEST
 

@@ -197,6 +197,7 @@ START_TEST(a_golden_may_not_lose_anything) {
 END_TEST
 
 START_TEST(the_changelog_explains_the_content_and_nothing_else) {
+  size_t before = ab_mem_stats().live_blocks;
   struct ab_golden *g = golden_with(NULL), *next = golden_with(up);
   char digest[33], again[33];
   ck_fails(ab_golden_check_explained(g, "g"), AB_EMISMATCH, "changelog is empty");
@@ -222,6 +223,7 @@ START_TEST(the_changelog_explains_the_content_and_nothing_else) {
   ck_fails(ab_golden_check_explained(next, "g"), AB_EMISMATCH, "entry 2 has no reason");
   ab_golden_free(g);
   ab_golden_free(next);
+  ck_assert_uint_eq(ab_mem_stats().live_blocks, before);
 }
 END_TEST
 
