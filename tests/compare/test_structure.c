@@ -358,7 +358,7 @@ START_TEST(what_a_verdict_lacks_is_listed) {
     ck_assert_str_eq(text, rows[i].text);
   }
   for (int q = 0; q <= AB_QUANTITIES; q++) { /* the last row: elements alone, which other counts say better */
-    struct ab_verdict v = {.any = true, .elements = {.expected = 3}};
+    struct ab_verdict v = {.any = true, .elements = {.expected = 3}, .unpinned = 5};
     char expected[AB_LACK_TEXT] = "elements 0 of 3";
     if (q < AB_QUANTITIES) v.by_quantity[q].expected = 2;
     if (q < AB_QUANTITIES) snprintf(expected, sizeof expected, "%s 0 of 2", ab_quantity_name((enum ab_quantity)q));
@@ -370,7 +370,7 @@ END_TEST
 
 START_TEST(empty_tensors_are_counted_among_the_tensors) {
   char text[AB_LACK_TEXT];
-  struct ab_verdict v = {.first_empty = "x"};
+  struct ab_verdict v = {.first_empty = "x", .unpinned = 5, .counts_right = true};
   for (int q = 0; q < AB_QUANTITIES; q++) v.by_quantity[q].compared = (size_t)1 << q;
   size_t tensors = ((size_t)1 << AB_QUANTITIES) - 1 - ((size_t)1 << AB_Q_METRIC);
   for (v.empty = 1; v.empty <= 2; v.empty++) {
