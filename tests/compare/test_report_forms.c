@@ -184,6 +184,7 @@ START_TEST(markdown_says_the_verdict_first) {
   has(text, "<details><summary><code>the whole report</code></summary>\n\n<pre>\nDIFFERENT: ");
   has(text, "Reproduce:\n\n<pre>\nab_compare &#x27;a b&#x27;\n</pre>\n");
   lacks(text, "\n- numerics");
+  lacks(text, "\n- exit");
   ab_mem_free(text);
   run_stop(&r);
 }
