@@ -80,7 +80,7 @@ static ab_status comparison(struct ab_sheet *sheet, const struct ab_entry *e, si
 /* The place with which a sentence of the YAML door begins: "configs/t.yml:7:12: ...". */
 static bool begins_with_place(size_t *length, size_t *line, const char *sentence) {
   static const char digits[] = "0123456789";
-  for (const char *at = strchr(sentence, ':'); at; at = strchr(at + 1, ':')) {
+  for (const char *at = strchr(sentence, ':'); at && at[1] != ' '; at = strchr(at + 1, ':')) {
     size_t row = strspn(at + 1, digits), column = at[1 + row] == ':' ? strspn(at + 2 + row, digits) : 0;
     if (!row || row > 7 || !column || strncmp(at + 2 + row + column, ": ", 2) != 0) continue;
     *length = (size_t)(at - sentence);

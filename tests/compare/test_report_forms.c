@@ -249,6 +249,7 @@ static const struct {
     {"a.yml:12:5 key", "file=golden/t/config.yml,line=1,"},
     {"a.yml:123456789:5: key", "file=golden/t/config.yml,line=1,"},
     {"a.yml::5: key", "file=golden/t/config.yml,line=1,"},
+    {"the build: ../x.c:12:5: error", "file=golden/t/config.yml,line=1,"},
     {"steps:", "file=golden/t/config.yml,line=1,"},
 };
 
