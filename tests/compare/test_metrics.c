@@ -65,21 +65,22 @@ START_TEST(equal_tensors_are_at_distance_zero) {
 }
 END_TEST
 
-START_TEST(nan_is_never_equal_wherever_it_is) {
+START_TEST(what_is_not_finite_is_never_equal_wherever_it_is) {
   static const int places[] = {0, N / 2, N - 1};
-  for (int p = 0; p < 3; p++)
+  static const float values[] = {NAN, INFINITY, -INFINITY};
+  for (int p = 0; p < 9; p++)
     for (int which = 1; which <= 3; which++) { /* a, b, both */
       float a[N], b[N];
       fill(a, b);
       a[N / 3] += 100; /* a larger finite difference does not hide it */
-      if (which & 1) a[places[p]] = NAN;
-      if (which & 2) b[places[p]] = NAN;
+      if (which & 1) a[places[p % 3]] = values[p / 3];
+      if (which & 2) b[places[p % 3]] = values[p / 3];
       struct ab_difference d = apart(a, b, N);
       ck_assert_uint_eq(d.differing, 2);
       ck_assert_uint_eq(d.nonfinite_a, (size_t)(which & 1));
       ck_assert_uint_eq(d.nonfinite_b, (size_t)(which >> 1));
       ck_assert_uint_eq(d.nonfinite_alike, which == 3);
-      ck_assert_uint_eq(d.worst.index, (size_t)places[p]);
+      ck_assert_uint_eq(d.worst.index, (size_t)places[p % 3]);
       ck_assert(isinf(d.rel_l2) && isinf(d.max_abs_over_max) && !isinf(d.max_abs));
     }
 }
@@ -194,6 +195,33 @@ START_TEST(ulps_cross_zero) {
   ck_assert_uint_eq(apart64(a, b, 1).max_ulp, 2);
   float c[1] = {1}, e[1] = {-1};
   ck_assert_uint_eq(apart(c, e, 1).max_ulp, 2 * UINT64_C(0x3f800000));
+}
+END_TEST
+
+/* One pair among elements that are equal, whole lanes of them: in vectors, and one by one. */
+START_TEST(steps_are_counted_in_vectors_too) {
+  static const double pairs[][3] = {{0x1p-149, -0x1p-149, 2}, {0x1p-149, 0, 1},  {0, 0x1p-149, 1}, {-0x1p-149, -0.0, 1},
+                                    {-0.0, 0x1p-149, 1},      {-2, -1, 0x800000}, {1, -1, 0x7f000000}};
+  for (int p = 0; p < 7; p++) {
+    float a[32], b[32], sparse_a[64], sparse_b[64];
+    for (int i = 0; i < 32; i++) a[i] = b[i] = (float)(i - 16);
+    a[5] = (float)pairs[p][0];
+    b[5] = (float)pairs[p][1];
+    for (int i = 0; i < 32; i++) sparse_a[2 * i] = a[i], sparse_b[2 * i] = b[i];
+    struct ab_view view_a = f32_view(sparse_a, 32), view_b = f32_view(sparse_b, 32);
+    struct ab_difference d;
+    view_a.stride[0] = view_b.stride[0] = 2;
+    ck_ok(ab_difference(&d, &view_a, &view_b));
+    ck_assert_uint_eq(d.max_ulp, (uint64_t)pairs[p][2]);
+    ck_assert_uint_eq(apart(a, b, 32).max_ulp, (uint64_t)pairs[p][2]);
+  }
+}
+END_TEST
+
+START_TEST(equal_elements_are_scaled_in_vectors_too) {
+  double a[16], b[16];
+  for (int i = 0; i < 16; i++) a[i] = b[i] = i < 8 ? 1e200 : 0;
+  ck_assert_double_eq_tol(apart64(a, b, 16).l2_b / 1e200, sqrt(8), 1e-12);
 }
 END_TEST
 
@@ -402,7 +430,7 @@ static Suite *suite(void) {
   TCase *c = tcase_create("metrics");
   tcase_add_test(c, one_ulp_in_one_element_is_seen_wherever_it_is);
   tcase_add_test(c, equal_tensors_are_at_distance_zero);
-  tcase_add_test(c, nan_is_never_equal_wherever_it_is);
+  tcase_add_test(c, what_is_not_finite_is_never_equal_wherever_it_is);
   tcase_add_test(c, infinities_are_not_equal_either);
   tcase_add_test(c, only_the_same_that_is_not_finite_is_alike);
   tcase_add_test(c, the_worst_element_is_the_first_of_the_largest_or_the_first_non_finite);
@@ -412,6 +440,8 @@ static Suite *suite(void) {
   tcase_add_test(c, sums_run_in_the_order_of_the_summaries);
   tcase_add_test(c, nothing_overflows_or_vanishes);
   tcase_add_test(c, ulps_cross_zero);
+  tcase_add_test(c, steps_are_counted_in_vectors_too);
+  tcase_add_test(c, equal_elements_are_scaled_in_vectors_too);
   tcase_add_test(c, float32_meets_float64);
   tcase_add_test(c, float32_meets_float64_in_any_layout);
   tcase_add_test(c, any_layout_and_any_pieces_are_the_same);

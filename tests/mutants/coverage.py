@@ -14,6 +14,8 @@ BEFORE = {'common/compare/judge.c': ('judge', 'verdict'),
           'common/config/values.c': ('validate',), 'common/config/remat_keys.c': ('validate',),
           'tools/judging/residuals.c': ('dispatch_residuals',),
           'tools/judging/verdicts.c': ('judgement',)}
+# What is compiled as a part of another file.
+INCLUDED = {'common/compare/metrics_lanes.h': 'common/compare/metrics_chunk.c'}
 CONFIG = ('merge', 'validate', 'load', 'support', 'upstream', 'keys', 'yaml', 'corpus')
 SCRIPTS = ('e2e_comparisons', 'e2e_judging', 'e2e_golden_review', 'e2e_reference', 'e2e_upstream', 'e2e_goldens',
            'e2e_teeth', 'e2e_calibration')

@@ -9,6 +9,8 @@ import subprocess
 import tempfile
 import threading
 
+import coverage
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MEMORY = 12 << 30  # bytes of address space of one test: a mutant may allocate without end
 SECONDS = 30  # of processor time of one process: on a busy machine the time limit of a test is much longer
@@ -80,6 +82,7 @@ class Scratch:
             path = os.path.relpath(os.path.realpath(os.path.join(c['directory'], c['file'])),
                                    os.path.realpath(self.tree))
             self.objects.setdefault(path, []).append(c['output'])
+        self.objects.update({part: self.objects[whole] for part, whole in coverage.INCLUDED.items()})
 
     def introspect(self, what):
         done = subprocess.run(['meson', 'introspect', f'--{what}', str(self.build)], capture_output=True, check=True)
