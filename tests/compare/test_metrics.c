@@ -225,6 +225,16 @@ START_TEST(equal_elements_are_scaled_in_vectors_too) {
 }
 END_TEST
 
+START_TEST(what_lies_behind_is_not_looked_at) {
+  for (int count = 7; count < 10; count++) {
+    float a[12], b[12];
+    for (int i = 0; i < 12; i++) a[i] = b[i] = i < count ? 1 : 1e30f;
+    a[0] = 2;
+    ck_assert_double_eq(apart(a, b, count).max_abs_over_max, 1);
+  }
+}
+END_TEST
+
 START_TEST(float32_meets_float64) {
   float a[2] = {0.1f, 2};
   double b[2] = {0.1, 2};
@@ -442,6 +452,7 @@ static Suite *suite(void) {
   tcase_add_test(c, ulps_cross_zero);
   tcase_add_test(c, steps_are_counted_in_vectors_too);
   tcase_add_test(c, equal_elements_are_scaled_in_vectors_too);
+  tcase_add_test(c, what_lies_behind_is_not_looked_at);
   tcase_add_test(c, float32_meets_float64);
   tcase_add_test(c, float32_meets_float64_in_any_layout);
   tcase_add_test(c, any_layout_and_any_pieces_are_the_same);
