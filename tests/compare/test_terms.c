@@ -211,6 +211,31 @@ START_TEST(a_term_may_vanish_at_a_point) {
 }
 END_TEST
 
+/* Every microbatch but the first is there twice: more than are listed. */
+START_TEST(odd_terms_beyond_the_list_are_counted) {
+  enum { MANY = AB_ODD_MOST + 2, LONG = MANY + 14 };
+  static uint64_t part[MANY][LONG], got[LONG];
+  struct ab_terms *many;
+  struct ab_explanation e;
+  struct ab_view view = {.dtype = AB_M61, .shape = {1, {LONG}}, .stride = {1}};
+  ck_ok(ab_terms_new(&many, 1, MANY, 1));
+  for (int m = 0; m < MANY; m++) {
+    for (int i = 0; i < LONG; i++) {
+      part[m][i] = word((uint64_t)(m * LONG + i));
+      for (int times = 0; times < 1 + (m > 0); times++) got[i] = ab_m61_add(got[i], part[m][i]);
+    }
+    view.data = part[m];
+    ck_ok(ab_terms_add(many, 0, "weights", m, &view));
+  }
+  view.data = got;
+  ck_ok(ab_terms_explain(&e, many, 0, "weights", &view));
+  ck_assert_int_eq(e.kind, AB_EXPLAINED_TERMS);
+  ck_assert_uint_eq(e.odds, MANY - 1);
+  for (int i = 0; i < AB_ODD_MOST; i++) ck_assert(e.odd[i].part == i + 1 && e.odd[i].times == 2);
+  ab_terms_free(many);
+}
+END_TEST
+
 START_TEST(what_does_not_fit_is_refused) {
   struct ab_explanation e;
   struct ab_view view = view_of(term[0][0], AB_M61), less = view;
@@ -238,6 +263,7 @@ int main(void) {
   tcase_add_test(tcase, dependent_terms_are_admitted);
   tcase_add_test(tcase, terms_that_are_zero_explain_nothing);
   tcase_add_test(tcase, a_term_may_vanish_at_a_point);
+  tcase_add_test(tcase, odd_terms_beyond_the_list_are_counted);
   tcase_add_test(tcase, what_does_not_fit_is_refused);
   suite_add_tcase(suite, tcase);
   return ab_run_suite(suite);
