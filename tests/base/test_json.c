@@ -264,7 +264,7 @@ END_TEST
 
 static void write_sample(struct ab_json_writer *w) {
   ab_json_put_object(w, NULL, false);
-  ab_json_put_string(w, "name", "a\"b\\\n\x01\x7f\xff\xc3\xa9");
+  ab_json_put_string(w, "name", "a \"b\\\n\x01\x7f\xff\xc3\xa9");
   ab_json_put_int64(w, "least", INT64_MIN);
   ab_json_put_array(w, "values", true);
   ab_json_put_double(w, NULL, 0.1);
@@ -281,7 +281,7 @@ static void write_sample(struct ab_json_writer *w) {
 
 static const char sample[] =
     "{\n"
-    "  \"name\": \"a\\\"b\\\\\\n\\u0001\\u007f\xef\xbf\xbd\xc3\xa9\",\n"
+    "  \"name\": \"a \\\"b\\\\\\n\\u0001\\u007f\xef\xbf\xbd\xc3\xa9\",\n"
     "  \"least\": -9223372036854775808,\n"
     "  \"values\": [0.1, 0.1, {\"nonfinite\": \"nan\"}, {\"nonfinite\": \"-inf\"}],\n"
     "  \"empty\": {},\n"
@@ -312,6 +312,31 @@ START_TEST(what_is_written_is_read_back) {
   cJSON_Delete(theirs);
   ab_json_free(root);
   ab_json_writer_free(w);
+}
+END_TEST
+
+/* Wherever its room ends: indented line breaks are the longest pieces that are put at once. */
+START_TEST(a_text_grows_where_it_has_to) {
+  enum { DEPTH = 60, ELEMENTS = 40, PIECE = 128 };
+  char start[PIECE + 1] = "";
+  for (size_t n = 0; n < PIECE; n++) {
+    struct ab_json_writer *w;
+    struct ab_json *root;
+    char *text;
+    start[n] = 'x';
+    ck_ok(ab_json_writer_new(&w));
+    for (int i = 0; i < DEPTH; i++) ab_json_put_array(w, NULL, false);
+    ab_json_put_string(w, NULL, start);
+    for (int i = 1; i < ELEMENTS; i++) ab_json_put_int64(w, NULL, i);
+    for (int i = 0; i < DEPTH; i++) ab_json_put_end(w);
+    ck_ok(ab_json_writer_text(&text, w));
+    ck_ok(ab_json_parse(&root, text, strlen(text), "g.json", &(struct ab_json_limits){1 << 20, 1000, DEPTH}));
+    const struct ab_json *inner = root;
+    while (ab_json_type(ab_json_at(inner, 0)) == AB_JSON_ARRAY) inner = ab_json_at(inner, 0);
+    ck_assert_uint_eq(ab_json_size(inner), ELEMENTS);
+    ab_json_free(root);
+    ab_mem_free(text);
+  }
 }
 END_TEST
 
@@ -359,6 +384,7 @@ static Suite *suite(void) {
   tcase_add_test(c, large_objects_find_every_key_and_every_duplicate);
   tcase_add_test(c, large_objects_of_one_text_keep_their_members);
   tcase_add_test(c, what_is_written_is_read_back);
+  tcase_add_test(c, a_text_grows_where_it_has_to);
   tcase_add_test(c, an_open_container_is_a_failure);
   tcase_add_test(c, every_refused_allocation_is_survived);
   suite_add_tcase(s, c);

@@ -83,6 +83,7 @@ static const struct {
 START_TEST(a_scalar_has_one_meaning_and_one_spelling) {
   for (size_t i = 0; i < sizeof scalars / sizeof scalars[0]; i++) {
     struct ab_yaml *yaml = parse(scalars[i].text);
+    ck_assert_uint_eq(yaml->nodes[0].span, yaml->count);
     ck_assert_msg(yaml->nodes[0].type == scalars[i].type, "%s: %s", scalars[i].text,
                   ab_yaml_type_name(yaml->nodes[0].type));
     ck_assert_msg(strcmp(yaml->nodes[0].text, scalars[i].canonical) == 0, "%s: %s, expected %s", scalars[i].text,
