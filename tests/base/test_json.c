@@ -271,6 +271,7 @@ static void write_sample(struct ab_json_writer *w) {
   ab_json_put_float(w, NULL, 0.1f);
   ab_json_put_double(w, NULL, NAN);
   ab_json_put_double(w, NULL, -INFINITY);
+  ab_json_put_float(w, NULL, INFINITY);
   ab_json_put_end(w);
   ab_json_put_object(w, "empty", false);
   ab_json_put_end(w);
@@ -283,7 +284,8 @@ static const char sample[] =
     "{\n"
     "  \"name\": \"a \\\"b\\\\\\n\\u0001\\u007f\xef\xbf\xbd\xc3\xa9\",\n"
     "  \"least\": -9223372036854775808,\n"
-    "  \"values\": [0.1, 0.1, {\"nonfinite\": \"nan\"}, {\"nonfinite\": \"-inf\"}],\n"
+    "  \"values\": [0.1, 0.1, {\"nonfinite\": \"nan\"}, {\"nonfinite\": \"-inf\"}, "
+    "{\"nonfinite\": \"inf\"}],\n"
     "  \"empty\": {},\n"
     "  \"yes\": true,\n"
     "  \"none\": null\n"
