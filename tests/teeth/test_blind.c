@@ -6,6 +6,7 @@
 
 #include "file.h"
 #include "mem.h"
+#include "sweep.h"
 #include "tap.h"
 
 /* A run that lacks everything. */
@@ -217,7 +218,9 @@ static struct ab_batch_facts facts_of(const struct arrays *a) {
   struct ab_batch batch = {.rows = ROWS, .length = LENGTH, .inputs = a->inputs, .inputs_position = a->position,
                            .inputs_segmentation = a->segment, .targets = a->inputs, .targets_position = a->position,
                            .targets_segmentation = a->counts};
-  return ab_batch_facts_of(&batch, 2);
+  struct ab_batch_facts f;
+  ck_ok(ab_batch_facts_of(&f, &batch, 2));
+  return f;
 }
 
 START_TEST(a_plain_batch) {
@@ -264,13 +267,28 @@ START_TEST(activations_have_no_tokens) {
   for (int i = 0; i < CELLS * 2; i++) inputs[i] = (float)(i % CELLS); /* the microbatches are the same */
   struct ab_activations given = {.count = CELLS * 2, .inputs = inputs, .positions = a.position,
                                  .segment_ids = a.segment};
-  struct ab_batch_facts f = ab_activation_facts_of(&given, ROWS, LENGTH, 2);
+  struct ab_batch_facts f;
+  ck_ok(ab_activation_facts_of(&f, &given, ROWS, LENGTH, 2));
   ck_assert(!f.train && !f.microbatches_differ && f.one_segment);
   inputs[0] = -1;
-  f = ab_activation_facts_of(&given, ROWS, LENGTH, 2);
+  ck_ok(ab_activation_facts_of(&f, &given, ROWS, LENGTH, 2));
   ck_assert(f.microbatches_differ);
   ck_assert_uint_eq(f.rows, ROWS);
 }
+END_TEST
+
+static ab_status look_at_both(void) {
+  struct arrays a = plain();
+  float inputs[CELLS] = {0};
+  struct ab_batch batch = {.rows = ROWS, .length = LENGTH, .inputs = a.inputs, .inputs_position = a.position,
+                           .inputs_segmentation = a.segment, .targets_segmentation = a.counts};
+  struct ab_activations given = {.count = CELLS, .inputs = inputs, .positions = a.position, .segment_ids = a.segment};
+  struct ab_batch_facts f;
+  AB_TRY(ab_batch_facts_of(&f, &batch, 2));
+  return ab_activation_facts_of(&f, &given, ROWS, LENGTH, 2);
+}
+
+START_TEST(nothing_is_guessed_without_memory) { ck_assert_uint_eq(sweep_allocations(look_at_both), 2); }
 END_TEST
 
 START_TEST(steps_are_joined) {
@@ -313,6 +331,7 @@ static Suite *suite(void) {
   tcase_add_test(c, a_plain_batch);
   tcase_add_test(c, what_a_batch_shows);
   tcase_add_test(c, activations_have_no_tokens);
+  tcase_add_test(c, nothing_is_guessed_without_memory);
   tcase_add_test(c, steps_are_joined);
   tcase_add_test(c, the_page_has_every_row);
   suite_add_tcase(s, c);

@@ -83,20 +83,12 @@ static ab_status take_all(struct work *w, const struct ab_side_result *run) {
   return AB_OK;
 }
 
-/* "SkylakeX" of "SkylakeX (OpenBLAS 0.3.21 ...)": what the side read back, whatever was asked for. */
-static void note_core(struct work *w, const struct ab_side_result *run) {
-  struct ab_json *header;
-  const char *core;
-  char name[64];
-  const char *text = run->recording->header;
-  if (ab_json_parse(&header, text, strlen(text), "stream header", NULL) == AB_OK) {
-    if (ab_json_get_string(&core, header, "blas_core") == AB_OK) {
-      snprintf(name, sizeof name, "%.*s", (int)strcspn(core, " "), core);
-      list_add(w->ran, name);
-    }
-    ab_json_free(header);
-  }
-  ab_status_clear();
+/* What the side read back, whatever was asked for. */
+static ab_status note_core(struct work *w, const struct ab_side_result *run) {
+  char core[64];
+  AB_TRY(ab_version_core(core, sizeof core, run->recording->header));
+  if (*core) list_add(w->ran, core);
+  return AB_OK;
 }
 
 static struct ab_shake shake_of(const struct work *w, long run) {
@@ -127,7 +119,7 @@ static ab_status one_run(struct work *w, long run) {
     ab_status status = ab_sides_run(&result, &order, 1);
     bool failed = status == AB_OK && result.exit != AB_EXIT_EQUAL;
     if (status == AB_OK && !failed) status = take_all(w, &result);
-    if (status == AB_OK && !failed && fast) note_core(w, &result);
+    if (status == AB_OK && !failed && fast) status = note_core(w, &result);
     if (failed && !order.core) status = AB_FAIL(AB_ECOMM, "side %s: %s", result.name, result.reason);
     ab_sides_free(&result, 1);
     if (failed && order.core) drop_core(w, at);

@@ -20,10 +20,10 @@ struct ab_batch_facts {
   bool repeated_tokens;          /* one token twice in a row of the embedding */
   bool one_segment;              /* the same segment id everywhere */
 };
-/* Of one step; further steps are joined by ab_batch_facts_join. data is NULL for a bundle. */
-struct ab_batch_facts ab_batch_facts_of(const struct ab_batch *batch, int64_t microbatches);
-struct ab_batch_facts ab_activation_facts_of(const struct ab_activations *given, int64_t rows, int64_t length,
-                                             int64_t microbatches);
+/* Of one step; further steps are joined by ab_batch_facts_join. AB_ENOMEM, never a guess. */
+ab_status ab_batch_facts_of(struct ab_batch_facts *out, const struct ab_batch *batch, int64_t microbatches);
+ab_status ab_activation_facts_of(struct ab_batch_facts *out, const struct ab_activations *given, int64_t rows,
+                                 int64_t length, int64_t microbatches);
 void ab_batch_facts_join(struct ab_batch_facts *facts, const struct ab_batch_facts *other);
 
 struct ab_run_facts {

@@ -76,17 +76,18 @@ static int by_value(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-/* On a sorted copy; without memory for it the answer is no. */
-static bool repeated(const struct grid *g, const int32_t *token) {
+/* On a sorted copy. */
+static ab_status repeated(bool *out, const struct grid *g, const int32_t *token) {
   size_t count = (size_t)(g->rows * g->length);
   int32_t *sorted;
   bool found = false;
-  if (ab_mem_new(&sorted, count, sizeof *sorted) != AB_OK) return false;
+  AB_TRY(ab_mem_new(&sorted, count, sizeof *sorted));
   memcpy(sorted, token, count * sizeof *sorted);
   qsort(sorted, count, sizeof *sorted, by_value);
   for (size_t i = 1; i < count && !found; i++) found = sorted[i] == sorted[i - 1];
   ab_mem_free(sorted);
-  return found;
+  *out = found;
+  return AB_OK;
 }
 
 static struct ab_batch_facts places(const struct grid *g, const int32_t *position, const int32_t *segment) {
@@ -100,26 +101,27 @@ static struct ab_batch_facts places(const struct grid *g, const int32_t *positio
                                  .last_position = largest(g, position)};
 }
 
-struct ab_batch_facts ab_batch_facts_of(const struct ab_batch *b, int64_t microbatches) {
+ab_status ab_batch_facts_of(struct ab_batch_facts *out, const struct ab_batch *b, int64_t microbatches) {
   struct grid g = {b->rows, b->length, microbatches};
   struct ab_batch_facts f = places(&g, b->inputs_position, b->inputs_segmentation);
   f.train = true;
   f.microbatches_differ = microbatches_differ(&g, b->inputs, true);
-  f.repeated_tokens = repeated(&g, b->inputs);
+  AB_TRY(repeated(&f.repeated_tokens, &g, b->inputs));
   count_valid(&f, &g, b->targets_segmentation);
-  return f;
+  *out = f;
+  return AB_OK;
 }
 
-struct ab_batch_facts ab_activation_facts_of(const struct ab_activations *given, int64_t rows, int64_t length,
-                                             int64_t microbatches) {
+ab_status ab_activation_facts_of(struct ab_batch_facts *out, const struct ab_activations *given, int64_t rows,
+                                 int64_t length, int64_t microbatches) {
   struct grid g = {rows, length, microbatches}, bits = {rows, (int64_t)given->count / rows, microbatches};
-  struct ab_batch_facts f = places(&g, given->positions, given->segment_ids);
   int32_t *inputs; /* floats compared by their bits */
-  if (ab_mem_new(&inputs, given->count, sizeof *inputs) != AB_OK) return f;
+  AB_TRY(ab_mem_new(&inputs, given->count, sizeof *inputs));
   memcpy(inputs, given->inputs, given->count * sizeof *inputs);
-  f.microbatches_differ = microbatches_differ(&bits, inputs, true);
+  *out = places(&g, given->positions, given->segment_ids);
+  out->microbatches_differ = microbatches_differ(&bits, inputs, true);
   ab_mem_free(inputs);
-  return f;
+  return AB_OK;
 }
 
 void ab_batch_facts_join(struct ab_batch_facts *f, const struct ab_batch_facts *o) {
@@ -138,7 +140,8 @@ static ab_status bundle_facts(struct ab_batch_facts *out, const struct ab_case *
   for (int64_t step = 0; step < c->steps; step++) {
     struct ab_batch batch;
     AB_TRY(ab_bundle_batch(&batch, c->bundle, step));
-    struct ab_batch_facts facts = ab_batch_facts_of(&batch, microbatches);
+    struct ab_batch_facts facts;
+    AB_TRY(ab_batch_facts_of(&facts, &batch, microbatches));
     if (step == 0) *out = facts;
     else ab_batch_facts_join(out, &facts);
   }
@@ -149,9 +152,9 @@ static ab_status synthetic_facts(struct ab_batch_facts *out, const struct ab_cas
   struct ab_synthetic *data;
   AB_TRY(ab_synthetic_new(&data, c->config));
   struct ab_batch batch = ab_synthetic_batch(data);
-  *out = ab_batch_facts_of(&batch, microbatches);
+  ab_status status = ab_batch_facts_of(out, &batch, microbatches);
   ab_synthetic_free(data);
-  return AB_OK;
+  return status;
 }
 
 static ab_status batch_facts(struct ab_batch_facts *out, const struct ab_case *c) {
@@ -161,8 +164,7 @@ static ab_status batch_facts(struct ab_batch_facts *out, const struct ab_case *c
   if (!ab_bundle_is_engine(c->bundle)) return bundle_facts(out, c, microbatches);
   struct ab_activations given = ab_bundle_activations(c->bundle);
   int64_t tokens = (int64_t)given.count / config->emb_dim, length = config->max_target_length;
-  *out = ab_activation_facts_of(&given, tokens / length, length, microbatches);
-  return AB_OK;
+  return ab_activation_facts_of(out, &given, tokens / length, length, microbatches);
 }
 
 /* The norm before clipping, of each step. */

@@ -17,20 +17,10 @@ int ab_complain(const char *tool, const char *sentence) {
   return AB_EXIT_USAGE;
 }
 
-/* The core that side A read back, as its stream's header says. */
+/* The core that side A read back. */
 static ab_status core_of(char *text, size_t size, const struct ab_recording *recording) {
-  struct ab_json *header;
-  const char *core;
-  snprintf(text, size, "not reached");
-  if (!recording || !recording->header) return AB_OK;
-  ab_status status = ab_json_parse(&header, recording->header, strlen(recording->header), "stream header", NULL);
-  if (status == AB_ENOMEM) return status;
-  if (status == AB_OK) {
-    if (ab_json_get_string(&core, header, "blas_core") == AB_OK)
-      snprintf(text, size, "%.*s", (int)strcspn(core, " "), core);
-    ab_json_free(header);
-  }
-  ab_status_clear();
+  AB_TRY(ab_version_core(text, size, recording ? recording->header : NULL));
+  if (!*text) snprintf(text, size, "not reached");
   return AB_OK;
 }
 

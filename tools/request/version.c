@@ -48,18 +48,37 @@ void ab_version_side_header(char *text, size_t size, const char *route, const ch
            ab_worker_threads());
 }
 
+/* NULL when there is no header, or none in JSON: another program may put anything there. */
+static ab_status open_header(struct ab_json **out, const char *header) {
+  *out = NULL;
+  if (!header || ab_json_parse(out, header, strlen(header), "stream header", NULL) == AB_OK) return AB_OK;
+  if (ab_status_code() == AB_ENOMEM) return AB_ENOMEM;
+  ab_status_clear();
+  return AB_OK;
+}
+
 ab_status ab_version_reports(bool *out, const char *header, const char *what) {
   struct ab_json *json;
-  const struct ab_json *list = NULL;
+  const struct ab_json *list;
   const char *word;
   *out = false;
-  if (!header) return AB_OK;
-  ab_status status = ab_json_parse(&json, header, strlen(header), "stream header", NULL);
-  if (status == AB_ENOMEM) return status;
-  if (status == AB_OK && ab_json_get_array(&list, json, "reports") == AB_OK)
+  AB_TRY(open_header(&json, header));
+  if (json && ab_json_get_array(&list, json, "reports") == AB_OK)
     for (const struct ab_json *row = ab_json_first(list); row; row = ab_json_next(row))
       *out |= ab_json_string(&word, row) == AB_OK && strcmp(word, what) == 0;
-  if (status == AB_OK) ab_json_free(json);
+  ab_json_free(json);
+  ab_status_clear();
+  return AB_OK;
+}
+
+ab_status ab_version_core(char *out, size_t size, const char *header) {
+  struct ab_json *json;
+  const char *core;
+  *out = '\0';
+  AB_TRY(open_header(&json, header));
+  if (json && ab_json_get_string(&core, json, "blas_core") == AB_OK)
+    snprintf(out, size, "%.*s", (int)strcspn(core, " "), core);
+  ab_json_free(json);
   ab_status_clear();
   return AB_OK;
 }

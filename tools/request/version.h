@@ -21,3 +21,6 @@ void ab_version_side_header(char *text, size_t size, const char *route, const ch
 #define AB_REPORTS_RNG "rng positions"
 /* Whether a stream's header (NULL: none) says so. AB_ENOMEM alone. */
 ab_status ab_version_reports(bool *out, const char *header, const char *what);
+/* "SkylakeX" of "SkylakeX (OpenBLAS 0.3.21 ...)": the core that the side read back; empty when its header names none.
+ * AB_ENOMEM alone. */
+ab_status ab_version_core(char *out, size_t size, const char *header);
