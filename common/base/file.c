@@ -11,16 +11,14 @@
 
 #include "file_internal.h"
 #include "mem.h"
-#include "text.h"
 
 enum { READ_FLAGS = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, LONGEST_NAME = 1024 };
 enum { BLOCK = 1 << 20 }; /* bytes per pread */
 
 void ab_file_sentence(ab_status code, const char *doing, const char *path, int error) {
-  char shown[512], reason[128];
-  ab_text_escape(shown, sizeof shown, path);
+  char reason[128];
   const char *text = strerror_r(error, reason, sizeof reason);
-  (void)AB_FAIL(code, "cannot %s '%s': %s", doing, shown, text);
+  (void)AB_FAIL(code, "cannot %s '%.512s': %s", doing, path, text);
 }
 
 ab_status ab_path_join(char **out, const char *folder, const char *name) {
@@ -48,9 +46,7 @@ ab_status ab_check_beneath(const char *folder, const char *name) {
     if (!*at) break;
   }
   if (plain) return AB_OK;
-  char shown[512];
-  ab_text_escape(shown, sizeof shown, name);
-  return AB_FAIL(AB_EFORMAT, "'%s' is not a plain name beneath '%s'", shown, folder);
+  return AB_FAIL(AB_EFORMAT, "'%.512s' is not a plain name beneath '%s'", name, folder);
 }
 
 static int open_walking(int folder, const char *name, int flags, mode_t mode) {

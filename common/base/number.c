@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "text.h"
 
 static locale_t c_locale;
 static void open_locale(void) { c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0); }
@@ -21,9 +20,7 @@ static locale_t plain(void) {
 }
 
 static ab_status refuse(const char *text, const char *expected) {
-  char shown[128];
-  ab_text_escape(shown, sizeof shown, text);
-  return AB_FAIL(AB_EFORMAT, "'%s' is not %s", shown, expected);
+  return AB_FAIL(AB_EFORMAT, "'%.128s' is not %s", text, expected);
 }
 
 ab_status ab_number_int64(int64_t *out, const char *text) {

@@ -11,8 +11,8 @@
 
 #include "mem.h"
 #include "process_internal.h"
-#include "text.h"
 
+enum { SHOWN = 255 /* bytes of a last line */ };
 enum { CHUNK = 64 * 1024, MOST_DRAINED = 64 /* chunks */, TICK = 20 /* ms between looks where there is no pidfd */ };
 static const double mercy = 0.5;   /* seconds between TERM and KILL */
 static const double leftovers = 1; /* seconds that a pipe may stay open after the program has ended */
@@ -245,12 +245,11 @@ static const char *last_line(const struct ab_process_result *result, size_t *len
 }
 
 ab_status ab_process_check(const struct ab_process_result *result, const char *name) {
-  char how[128], line[256], shown[512];
+  char how[128];
   size_t length;
   if (result->exit_code == 0 && !result->timed_out && !result->signal && !result->held) return AB_OK;
   ab_process_print(how, sizeof how, result);
   const char *last = last_line(result, &length);
-  snprintf(line, sizeof line, "%.*s", (int)(length < sizeof line ? length : sizeof line - 1), last);
-  ab_text_escape(shown, sizeof shown, line);
-  return AB_FAIL(AB_ECOMM, "%s %s%s%s", name, how, *shown ? ": " : "", shown);
+  int shown = length < SHOWN ? (int)length : SHOWN;
+  return AB_FAIL(AB_ECOMM, "%s %s%s%.*s", name, how, length ? ": " : "", shown, last);
 }

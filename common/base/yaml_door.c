@@ -6,7 +6,6 @@
 
 #include "file.h"
 #include "mem.h"
-#include "text.h"
 #include "yaml_scalar.h"
 
 enum { CHUNK_BYTES = 16 << 10, TEXT_LEVELS = 3 };
@@ -58,10 +57,9 @@ static ab_status take_string(struct ab_yaml *yaml, const char **out, const char 
 /* Refusals */
 
 static ab_status refuse(const struct reader *r, yaml_mark_t mark, const char *what, const char *name) {
-  char shown[64];
-  ab_text_escape(shown, sizeof shown, name ? name : "");
-  return AB_FAIL(AB_EFORMAT, "%s:%zu:%zu: %s%s%s%s", r->yaml->name, mark.line + 1, mark.column + 1, what,
-                 name ? " '" : "", shown, name ? "'" : "");
+  const char *quote = name ? "'" : "";
+  return AB_FAIL(AB_EFORMAT, "%s:%zu:%zu: %s%s%s%.64s%s", r->yaml->name, mark.line + 1, mark.column + 1, what,
+                 name ? " " : "", quote, name ? name : "", quote);
 }
 
 static ab_status libyaml_failure(const struct reader *r) {

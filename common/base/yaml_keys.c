@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "mem.h"
-#include "text.h"
 #include "yaml_scalar.h"
 
 /* Two keys of a map are one when they are written alike ("1" and 1: whoever looks a key up goes by its text), and when
@@ -45,12 +44,9 @@ static ab_status check_sorted(const struct ab_yaml *y, key_ref *keys, size_t cou
                               int (*compare)(key_ref, key_ref)) {
   qsort(keys, count, sizeof *keys, order);
   for (size_t i = 1; i < count; i++)
-    if (compare(keys[i - 1], keys[i]) == 0) {
-      char shown[64];
-      ab_text_escape(shown, sizeof shown, keys[i]->string);
-      return AB_FAIL(AB_EFORMAT, "%s:%d:%d: key '%s' is given twice, first on line %d", y->name, keys[i]->line,
-                     keys[i]->column, shown, keys[i - 1]->line);
-    }
+    if (compare(keys[i - 1], keys[i]) == 0)
+      return AB_FAIL(AB_EFORMAT, "%s:%d:%d: key '%.64s' is given twice, first on line %d", y->name, keys[i]->line,
+                     keys[i]->column, keys[i]->string, keys[i - 1]->line);
   return AB_OK;
 }
 

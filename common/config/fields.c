@@ -3,7 +3,6 @@
 
 #include "config_values.h"
 #include "mem.h"
-#include "text.h"
 
 /* Values that go into the struct as they are, with the range each must keep. Dimensions end at 2^31 - 1 because BLAS
  * counts in 32 bits; derive.c sees to products. */

@@ -29,9 +29,7 @@ struct merge {
 };
 
 static ab_status unknown_key(const char *where, const char *key) {
-  char shown[100];
-  ab_text_escape(shown, sizeof shown, key);
-  return AB_FAIL(AB_ECONFIG, "%s: key '%s' is unknown, the nearest known key is '%s'", where, shown,
+  return AB_FAIL(AB_ECONFIG, "%s: key '%.100s' is unknown, the nearest known key is '%s'", where, key,
                  ab_key_nearest(key));
 }
 
@@ -121,7 +119,7 @@ static ab_status read_first(struct ab_yaml **out, const char *const *folders, co
 }
 
 static ab_status read_parent(struct ab_yaml **out, const struct ab_yaml *child, const struct ab_yaml_node *name) {
-  char beside[PATH_SIZE], buffer[PATH_SIZE], shown[AB_WHERE_SIZE];
+  char beside[PATH_SIZE], buffer[PATH_SIZE];
   folder_of(beside, child->name);
   const char *const folders[] = {beside, config_folder(buffer), NULL};
   if (name->type != AB_YAML_STRING)
@@ -135,9 +133,8 @@ static ab_status read_parent(struct ab_yaml **out, const struct ab_yaml *child, 
   if (status != AB_ENOTFOUND)
     return AB_FAIL(status, "%s:%d:%d: key 'base_config': %s", child->name, name->line, name->column,
                    ab_status_message());
-  ab_text_escape(shown, sizeof shown, name->string);
   return AB_FAIL(AB_ECONFIG, "%s:%d:%d: key 'base_config' names '%s', which is neither in %s nor in %s", child->name,
-                 name->line, name->column, shown, folders[0], folders[1]);
+                 name->line, name->column, name->string, folders[0], folders[1]);
 }
 
 /* Child first into chain[]; the caller applies them from the end. */
@@ -292,14 +289,12 @@ static ab_status apply_model(struct merge *m) {
 
 static ab_status merge_model(struct merge *m) {
   const struct ab_yaml_node *node = effective(m, "model_name");
-  char name[64], shown[100];
+  char name[64];
   snprintf(name, sizeof name, "%s", node->string ? node->string : "");
   size_t length = strlen(name), suffix = strlen("-Instruct");
   if (length > suffix && strcmp(name + length - suffix, "-Instruct") == 0) name[length - suffix] = '\0';
-  ab_text_escape(shown, sizeof shown, name);
   if (!ab_model_is_known(name))
-    return AB_FAIL(AB_ECONFIG, "key 'model_name' is %s, the nearest known name is '%s'", shown,
-                   ab_model_nearest(name));
+    return AB_FAIL(AB_ECONFIG, "key 'model_name' is %s, the nearest known name is '%s'", name, ab_model_nearest(name));
   if (strcmp(name, "default") == 0) return AB_OK;
   AB_TRY(read_model(m, name));
   if (!overriding(m)) AB_TRY(check_conflicts(m));

@@ -5,7 +5,6 @@
 #include "json.h"
 #include "mem.h"
 #include "outcome.h"
-#include "text.h"
 #include "version.h"
 
 static const char tool[] = "ab_compare";
@@ -57,8 +56,8 @@ static void put_members(struct ab_json_writer *w, const void *ctx) {
 
 /* A row that could not be opened or run: its sentence instead of a report. */
 static ab_status refuse(struct ab_papers *papers, const struct ab_suite_row *row, struct ab_suite_result *r) {
-  char sentence[2048], line[2100];
-  ab_text_escape(sentence, sizeof sentence, ab_status_message());
+  char sentence[1024], line[1100];
+  snprintf(sentence, sizeof sentence, "%s", ab_status_message());
   ab_status_clear();
   r->exit = AB_EXIT_USAGE;
   snprintf(line, sizeof line, "ERROR: %s\n", sentence);
