@@ -24,8 +24,9 @@ double ab_tensor_error(const struct ab_side_result *side, const struct ab_side_r
 
 double ab_metric_error(const struct ab_side_result *side, const struct ab_metric *truth) {
   const struct ab_recorded_metric *m = ab_recording_metric(side->recording, truth->step, truth->name);
-  if (m && m->metric.value == truth->value) return 0;
-  return m ? fabs(m->metric.value - truth->value) / fabs(truth->value) : (double)NAN;
+  if (!m) return (double)NAN;
+  bool equal = m->metric.value == truth->value; /* infinities too */
+  return ab_relative(equal ? 0 : fabs(m->metric.value - truth->value), fabs(truth->value));
 }
 
 /* The first step at which A and B differ, both having begun it with the same parameters; -1 if there is none. */
