@@ -6,8 +6,8 @@
 
 #include "init.h"
 #include "inputs.h"
-#include "limits.h"
 #include "mem.h"
+#include "memory_limit.h"
 #include "observed.h"
 
 /* Bookkeeping memory of a dry run: real and cleared, so it starts small and grows until it is enough. */

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "file.h"
-#include "limits.h"
 #include "mem.h"
+#include "memory_limit.h"
 #include "process.h"
 #include "variables.h"
 

@@ -2,8 +2,8 @@
 #include <string.h>
 
 #include "file.h"
-#include "limits.h"
 #include "mem.h"
+#include "memory_limit.h"
 #include "tap.h"
 
 static char *root;
@@ -88,8 +88,8 @@ START_TEST(this_machine_has_a_limit) {
 END_TEST
 
 static Suite *suite(void) {
-  Suite *s = suite_create("limits");
-  TCase *c = tcase_create("limits");
+  Suite *s = suite_create("memory_limit");
+  TCase *c = tcase_create("memory_limit");
   tcase_add_checked_fixture(c, open_root, close_root);
   tcase_add_test(c, without_groups_meminfo_governs);
   tcase_add_test(c, a_group_or_one_above_it_governs);

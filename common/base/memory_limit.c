@@ -1,4 +1,4 @@
-#include "limits.h"
+#include "memory_limit.h"
 
 #include <inttypes.h>
 #include <stdio.h>
