@@ -32,6 +32,8 @@ static bool is_container(const struct ab_json *value) {
   return value->type == AB_JSON_ARRAY || value->type == AB_JSON_OBJECT;
 }
 
+size_t ab_json_line(const struct ab_json *value) { return value->line; }
+
 size_t ab_json_size(const struct ab_json *value) { return is_container(value) ? value->length : 0; }
 
 const struct ab_json *ab_json_first(const struct ab_json *value) { return ab_json_size(value) ? value + 1 : NULL; }
@@ -94,10 +96,8 @@ static void print_path(char *text, size_t size, const struct ab_json *value) {
   for (const struct ab_json *at = value - value->self; at != value && used + 1 < size;) {
     bool in_array = at->type == AB_JSON_ARRAY;
     at = towards(at, value->self, &before);
-    char key[128];
-    ab_text_escape(key, sizeof key, ab_json_key(at));
     int n = in_array ? snprintf(text + used, size - used, "[%zu]", before)
-                     : snprintf(text + used, size - used, "%s%s", used ? "." : "", key);
+                     : snprintf(text + used, size - used, "%s%.128s", used ? "." : "", ab_json_key(at));
     used += (size_t)n;
   }
 }

@@ -36,6 +36,8 @@ ab_status ab_json_read(struct ab_json **out, const char *path, const struct ab_j
 void ab_json_free(struct ab_json *root);
 
 enum ab_json_type ab_json_type(const struct ab_json *value);
+/* The line of the text on which it begins, from 1. */
+size_t ab_json_line(const struct ab_json *value);
 /* "golden.json: 'steps[3].loss'" for a sentence about it; cut to size. */
 void ab_json_where(char *text, size_t size, const struct ab_json *value);
 /* Fails with AB_EFORMAT: "<where> <reason>". */

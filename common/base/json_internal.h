@@ -12,6 +12,7 @@ struct ab_json {
   uint32_t length; /* bytes of a string or number, members, elements */
   uint32_t text;   /* string, number: position; object with an index: first slot */
   uint32_t key;    /* position of the key of a member */
+  uint32_t line;   /* from 1 */
   uint8_t type;
   bool last;  /* of its container */
   bool plain; /* true; an array of scalars; an object with an index */

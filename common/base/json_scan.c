@@ -15,6 +15,7 @@ enum { DEEPEST = 512, LONG_NUMBER = 300 };
 struct scan {
   const char *text, *what; /* as given; it is never changed */
   size_t size, at;
+  uint32_t line; /* at */
   struct ab_json_limits limits;
   struct json_document *document;
   size_t count, room; /* values */
@@ -64,7 +65,10 @@ static int peek(const struct scan *scan) {
 }
 
 static void skip_blanks(struct scan *scan) {
-  for (int c = peek(scan); c == ' ' || c == '\t' || c == '\n' || c == '\r'; c = peek(scan)) scan->at++;
+  for (int c = peek(scan); c == ' ' || c == '\t' || c == '\n' || c == '\r'; c = peek(scan)) {
+    scan->line += c == '\n'; /* nowhere else may one stand */
+    scan->at++;
+  }
 }
 
 static ab_status new_value(uint32_t *index, struct scan *scan, enum ab_json_type type) {
@@ -80,7 +84,8 @@ static ab_status new_value(uint32_t *index, struct scan *scan, enum ab_json_type
     scan->room = room;
   }
   *index = (uint32_t)scan->count++;
-  scan->document->values[*index] = (struct ab_json){.self = *index, .next = *index + 1, .type = (uint8_t)type};
+  scan->document->values[*index] =
+      (struct ab_json){.self = *index, .next = *index + 1, .line = scan->line, .type = (uint8_t)type};
   return AB_OK;
 }
 
@@ -236,9 +241,8 @@ static ab_status scan_word(struct scan *scan, const char *word, enum ab_json_typ
 static ab_status scan_value(struct scan *scan, int depth);
 
 static ab_status duplicate(const struct scan *scan, const struct ab_json *member) {
-  char shown[128], reason[192];
-  ab_text_escape(shown, sizeof shown, scan->document->text + member->key);
-  snprintf(reason, sizeof reason, "the key '%s' stands twice in one object", shown);
+  char reason[192];
+  snprintf(reason, sizeof reason, "the key '%.128s' stands twice in one object", scan->document->text + member->key);
   return reject(scan, member->key - 1, reason);
 }
 
@@ -356,7 +360,8 @@ static ab_status scan_document(struct scan *scan) {
 
 ab_status ab_json_parse(struct ab_json **out, const char *text, size_t size, const char *what,
                         const struct ab_json_limits *limits) {
-  struct scan scan = {.text = text, .size = size, .what = what, .limits = limits ? *limits : ab_json_default_limits};
+  struct scan scan = {
+      .text = text, .size = size, .line = 1, .what = what, .limits = limits ? *limits : ab_json_default_limits};
   if (scan.limits.depth > DEEPEST) scan.limits.depth = DEEPEST;
   if (scan.limits.values > INT32_MAX) scan.limits.values = INT32_MAX;
   ab_status status = scan_document(&scan);

@@ -114,6 +114,9 @@ ab_status ab_golden_read(struct ab_golden **out, const char *path);
 ab_status ab_golden_check_config(const struct ab_golden *golden, const struct ab_pair_text *config, size_t configs,
                                  const char *what);
 
+/* The line of a golden's file where the tensor or metric of this rank stands; 1 where it does not, or where the file
+ * cannot be read. */
+ab_status ab_golden_line(size_t *out, const char *path, bool metric, size_t order);
 /* The golden as a side, named "golden", in its execution order. AB_EMISMATCH for a repeated identity. */
 ab_status ab_golden_recording(struct ab_recording **out, const struct ab_golden *golden);
 /* A run (a) against a golden (b; `side` is its recording, which must outlive the verdict). Exact where both are

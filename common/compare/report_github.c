@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "golden.h"
 #include "mem.h"
 #include "report_parts.h"
 
@@ -70,7 +71,8 @@ static ab_status comparison(struct ab_sheet *sheet, const struct ab_entry *e, si
   if (v->exit == AB_EXIT_EQUAL) return AB_OK;
   AB_TRY(title_of(&title, e, ab_headline(v->exit)));
   ab_status status = told(&message, e, i);
-  if (status == AB_OK && golden && v->failing) status = ab_golden_line(&line, e->golden, &v->worst);
+  if (status == AB_OK && golden && v->failing)
+    status = ab_golden_line(&line, e->golden, v->worst.metric, v->worst.order);
   if (status == AB_OK) annotate(sheet, ERROR, golden ? e->golden : e->config, line, title, message);
   ab_mem_free(message);
   ab_mem_free(title);

@@ -18,9 +18,6 @@ void ab_report_put_first(struct ab_page *page, const struct ab_verdict *verdict)
 void ab_report_put_finding(struct ab_page *page, const char *word, const struct ab_verdict *verdict,
                            const struct ab_finding *finding);
 
-/* The line of a golden's file where a tensor or metric stands; 1 where it does not, or the file cannot be read. */
-ab_status ab_golden_line(size_t *out, const char *path, const struct ab_finding *finding);
-
 /* The next line of such a text, without its end: *length bytes at the returned place; NULL at the end. *text moves on.
  */
 const char *ab_next_line(const char **text, size_t *length);

@@ -81,6 +81,22 @@ START_TEST(sentences_name_text_place_and_key) {
 }
 END_TEST
 
+START_TEST(a_value_knows_its_line) {
+  struct ab_json *root;
+  const char *text = "\n{ \"a\":\r\n [1, \"\\n\",\n\n 3] }";
+  ck_ok(ab_json_parse(&root, text, strlen(text), "g.json", NULL));
+  const struct ab_json *array = ab_json_find(root, "a");
+  const struct {
+    const struct ab_json *value;
+    size_t line;
+  } cases[] = {{root, 2}, {array, 3}, {ab_json_at(array, 0), 3}, {ab_json_at(array, 1), 3}, {ab_json_at(array, 2), 5}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+    ck_assert_msg(ab_json_line(cases[i].value) == cases[i].line, "value %zu is on line %zu", i,
+                  ab_json_line(cases[i].value));
+  ab_json_free(root);
+}
+END_TEST
+
 START_TEST(rejections_have_line_and_column) {
   static const struct {
     const char *text, *sentence;
@@ -378,6 +394,7 @@ static Suite *suite(void) {
   tcase_add_test(c, values_are_read_as_written);
   tcase_add_test(c, members_come_in_order);
   tcase_add_test(c, sentences_name_text_place_and_key);
+  tcase_add_test(c, a_value_knows_its_line);
   tcase_add_test(c, rejections_have_line_and_column);
   tcase_add_test(c, escapes_are_utf_8_of_every_length);
   tcase_add_test(c, every_byte_is_taken_where_it_may_stand);
