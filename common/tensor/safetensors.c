@@ -41,34 +41,24 @@ const struct ab_safetensor *ab_safetensors_find(const struct ab_safetensors *fil
   return i == AB_NO_NAME ? NULL : &file->tensors[i];
 }
 
-const char *ab_safetensors_metadata(const struct ab_safetensors *file, const char *key) {
-  const struct ab_json *map = ab_json_find(file->header, SAFETENSORS_METADATA);
-  const struct ab_json *value = map ? ab_json_find(map, key) : NULL;
-  const char *text;
-  return value && ab_json_string(&text, value) == AB_OK ? text : NULL;
-}
-
 ab_status safetensors_check_name(const char *name, const char *path) {
-  char shown[128];
   size_t length = strlen(name);
   if (length >= 1 && length <= AB_SAFETENSORS_NAME && ab_text_is_printable(name)) return AB_OK;
-  ab_text_escape(shown, sizeof shown, name);
-  return AB_FAIL(AB_EFORMAT, "%s: the tensor name '%s' of %zu bytes is not 1 to %d bytes of printable UTF-8", path,
-                 shown, length, AB_SAFETENSORS_NAME);
+  return AB_FAIL(AB_EFORMAT, "%s: the tensor name '%.128s' of %zu bytes is not 1 to %d bytes of printable UTF-8", path,
+                 name, length, AB_SAFETENSORS_NAME);
 }
 
 static ab_status read_dtype(struct ab_safetensor *tensor, const struct ab_json *member) {
   const char *name = NULL;
   const struct ab_json *value = NULL;
-  char shown[64], reason[128];
+  char reason[128];
   AB_TRY(ab_json_get(&value, member, "dtype"));
   AB_TRY(ab_json_string(&name, value));
   for (int dtype = AB_F32; dtype < AB_M61; dtype++) {
     tensor->dtype = (enum ab_dtype)dtype;
     if (!strcmp(name, ab_dtype_name(tensor->dtype))) return AB_OK;
   }
-  ab_text_escape(shown, sizeof shown, name);
-  snprintf(reason, sizeof reason, "is '%s', expected F32, F64, I32, I64 or U8", shown);
+  snprintf(reason, sizeof reason, "is '%.64s', expected F32, F64, I32, I64 or U8", name);
   return ab_json_fail(value, reason);
 }
 

@@ -32,8 +32,6 @@ size_t ab_safetensors_size(const struct ab_safetensors *file);
 const struct ab_safetensor *ab_safetensors_at(const struct ab_safetensors *file, size_t i);
 /* Expected constant time; NULL when there is none. */
 const struct ab_safetensor *ab_safetensors_find(const struct ab_safetensors *file, const char *name);
-/* A value of `__metadata__`; NULL when there is none. */
-const char *ab_safetensors_metadata(const struct ab_safetensors *file, const char *key);
 
 /* The tensor's bytes into a buffer of tensor->bytes. */
 ab_status ab_safetensors_read(const struct ab_safetensors *file, const struct ab_safetensor *tensor, void *out);
@@ -42,15 +40,11 @@ ab_status ab_safetensors_read_part(const struct ab_safetensors *file, const stru
                                    uint64_t begin, size_t bytes);
 /* All tensors of a file, names as paths; *out is the caller's tree. */
 ab_status ab_safetensors_load(struct ab_tree **out, const char *path);
-/* Into the tensors of a tree that exists: names, dtypes and shapes must be the same (AB_EMISMATCH lists the first
- * difference). */
-ab_status ab_safetensors_load_into(struct ab_tree *tree, const char *path);
 
 /* Writing: what will come is declared first (the header stands before the data), then the values come in that order.
  * Appears under its name when it is complete (file door). M61 has no spelling and is refused. */
 struct ab_safetensors_writer;
 ab_status ab_safetensors_writer_new(struct ab_safetensors_writer **out, const char *path);
-ab_status ab_safetensors_writer_metadata(struct ab_safetensors_writer *writer, const char *key, const char *value);
 ab_status ab_safetensors_writer_declare(struct ab_safetensors_writer *writer, const char *name, enum ab_dtype dtype,
                                         const struct ab_shape *shape);
 /* The values of the next declared tensor, whole, or in pieces of whole bytes. */

@@ -6,50 +6,35 @@
 #include "mem.h"
 #include "name_index.h"
 #include "safetensors_internal.h"
-#include "text.h"
 
-/* One declared tensor, or one pair of metadata. */
+/* One declared tensor. */
 struct entry {
-  char *name, *value; /* value: of metadata */
+  char *name;
   enum ab_dtype dtype;
   struct ab_shape shape;
   uint64_t bytes;
 };
 
-struct list {
-  struct entry *entries;
-  size_t count, room;
-};
-
 struct ab_safetensors_writer {
   struct ab_writer *file;
   char *path;
-  struct list tensors, metadata;
+  struct entry *tensors;
+  size_t count, room;
   struct ab_name_index names;
   uint64_t declared, written; /* bytes of data */
   bool started;               /* the header is out */
 };
 
 static const char *name_of(const void *owner, size_t i) {
-  return ((const struct ab_safetensors_writer *)owner)->tensors.entries[i].name;
+  return ((const struct ab_safetensors_writer *)owner)->tensors[i].name;
 }
 
-static ab_status append(struct entry **out, struct list *list) {
-  if (list->count == list->room) {
-    size_t room = list->room ? 2 * list->room : 16;
-    AB_TRY(ab_mem_resize(&list->entries, room, sizeof *list->entries));
-    list->room = room;
-  }
-  *out = &list->entries[list->count++];
+static ab_status make_room(struct ab_safetensors_writer *writer) {
+  if (writer->count < writer->room) return AB_OK;
+  size_t room = writer->room ? 2 * writer->room : 16;
+  AB_TRY(ab_mem_resize(&writer->tensors, room, sizeof *writer->tensors));
+  writer->room = room;
   return AB_OK;
-}
-
-static void free_list(struct list *list) {
-  for (size_t i = 0; i < list->count; i++) {
-    ab_mem_free(list->entries[i].name);
-    ab_mem_free(list->entries[i].value);
-  }
-  ab_mem_free(list->entries);
 }
 
 ab_status ab_safetensors_writer_new(struct ab_safetensors_writer **out, const char *path) {
@@ -67,38 +52,15 @@ ab_status ab_safetensors_writer_new(struct ab_safetensors_writer **out, const ch
 void ab_safetensors_writer_free(struct ab_safetensors_writer *writer) {
   if (!writer) return;
   ab_writer_free(writer->file);
-  free_list(&writer->tensors);
-  free_list(&writer->metadata);
+  for (size_t i = 0; i < writer->count; i++) ab_mem_free(writer->tensors[i].name);
+  ab_mem_free(writer->tensors);
   ab_name_index_free(&writer->names);
   ab_mem_free(writer->path);
   ab_mem_free(writer);
 }
 
-static ab_status check_open(const struct ab_safetensors_writer *writer, const char *name) {
-  if (writer->started) return AB_FAIL(AB_EMISMATCH, "%s: '%s' is declared after the first values", writer->path, name);
-  return AB_OK;
-}
-
-ab_status ab_safetensors_writer_metadata(struct ab_safetensors_writer *writer, const char *key, const char *value) {
-  struct entry *entry = NULL;
-  AB_TRY(check_open(writer, key));
-  for (size_t i = 0; i < writer->metadata.count; i++)
-    if (!strcmp(writer->metadata.entries[i].name, key))
-      return AB_FAIL(AB_EMISMATCH, "%s: the metadata '%s' is declared twice", writer->path, key);
-  AB_TRY(append(&entry, &writer->metadata));
-  ab_status status = ab_mem_string(&entry->name, key);
-  if (status == AB_OK) status = ab_mem_string(&entry->value, value);
-  if (status != AB_OK) {
-    ab_mem_free(entry->name);
-    *entry = (struct entry){0};
-    writer->metadata.count--;
-  }
-  AB_TRY(status);
-  return AB_OK;
-}
-
 static ab_status check_declared(const struct ab_safetensors_writer *writer, const char *name, enum ab_dtype dtype) {
-  AB_TRY(check_open(writer, name));
+  if (writer->started) return AB_FAIL(AB_EMISMATCH, "%s: '%s' is declared after the first values", writer->path, name);
   AB_TRY(safetensors_check_name(name, writer->path));
   if (dtype == AB_M61) return AB_FAIL(AB_EFORMAT, "%s: the dtype M61 of '%s' cannot be written", writer->path, name);
   if (!strcmp(name, SAFETENSORS_METADATA) || ab_name_index_find(&writer->names, writer, name) != AB_NO_NAME)
@@ -108,18 +70,15 @@ static ab_status check_declared(const struct ab_safetensors_writer *writer, cons
 
 ab_status ab_safetensors_writer_declare(struct ab_safetensors_writer *writer, const char *name, enum ab_dtype dtype,
                                         const struct ab_shape *shape) {
-  struct entry *entry = NULL;
   size_t count, bytes;
   char *copy;
   AB_TRY(check_declared(writer, name, dtype));
   AB_TRY(ab_shape_count(&count, shape));
   AB_TRY(ab_size_mul(&bytes, count, ab_dtype_size(dtype)));
   AB_TRY(ab_name_index_reserve(&writer->names, writer));
+  AB_TRY(make_room(writer));
   AB_TRY(ab_mem_string(&copy, name));
-  ab_status status = append(&entry, &writer->tensors);
-  if (status != AB_OK) ab_mem_free(copy);
-  AB_TRY(status);
-  *entry = (struct entry){.name = copy, .dtype = dtype, .shape = *shape, .bytes = bytes};
+  writer->tensors[writer->count++] = (struct entry){.name = copy, .dtype = dtype, .shape = *shape, .bytes = bytes};
   ab_name_index_put(&writer->names, writer);
   writer->declared += bytes;
   return AB_OK;
@@ -138,21 +97,12 @@ static void put_tensor(struct ab_json_writer *json, const struct entry *entry, u
   ab_json_put_end(json);
 }
 
-static void put_metadata(struct ab_json_writer *json, const struct list *metadata) {
-  if (!metadata->count) return;
-  ab_json_put_object(json, SAFETENSORS_METADATA, true);
-  for (size_t i = 0; i < metadata->count; i++)
-    ab_json_put_string(json, metadata->entries[i].name, metadata->entries[i].value);
-  ab_json_put_end(json);
-}
-
 static void put_header(struct ab_json_writer *json, const struct ab_safetensors_writer *writer) {
   uint64_t begin = 0;
   ab_json_put_object(json, NULL, true);
-  put_metadata(json, &writer->metadata);
-  for (size_t i = 0; i < writer->tensors.count; i++) {
-    put_tensor(json, &writer->tensors.entries[i], begin);
-    begin += writer->tensors.entries[i].bytes;
+  for (size_t i = 0; i < writer->count; i++) {
+    put_tensor(json, &writer->tensors[i], begin);
+    begin += writer->tensors[i].bytes;
   }
   ab_json_put_end(json);
 }
