@@ -4,6 +4,8 @@
 #include <string.h>
 #include <xxhash.h>
 
+#include "float_bits.h"
+
 uint64_t ab_frame_checksum(const void *bytes, size_t count, uint64_t number) {
   return XXH3_64bits_withSeed(bytes, count, number);
 }
@@ -15,11 +17,7 @@ static void put(struct ab_encoder *e, uint64_t value, int bytes) {
 void ab_put_u32(struct ab_encoder *e, uint32_t value) { put(e, value, 4); }
 void ab_put_u64(struct ab_encoder *e, uint64_t value) { put(e, value, 8); }
 
-void ab_put_f64(struct ab_encoder *e, double value) {
-  uint64_t bits;
-  memcpy(&bits, &value, sizeof bits);
-  put(e, bits, 8);
-}
+void ab_put_f64(struct ab_encoder *e, double value) { put(e, ab_bits_of_double(value), 8); }
 
 void ab_put_text(struct ab_encoder *e, const char *text, size_t length) {
   put(e, length, 4);
@@ -109,12 +107,7 @@ static uint64_t get(struct ab_decoder *d, int bytes) {
 uint32_t ab_get_u32(struct ab_decoder *d) { return (uint32_t)get(d, 4); }
 uint64_t ab_get_u64(struct ab_decoder *d) { return get(d, 8); }
 
-double ab_get_f64(struct ab_decoder *d) {
-  uint64_t bits = get(d, 8);
-  double value;
-  memcpy(&value, &bits, sizeof value);
-  return value;
-}
+double ab_get_f64(struct ab_decoder *d) { return ab_double_of_bits(get(d, 8)); }
 
 void ab_get_text(struct ab_decoder *d, char *text, size_t size) {
   size_t length = ab_get_u32(d);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cursor.h"
+#include "float_bits.h"
 
 enum { LANES = 8 };
 
@@ -30,9 +31,8 @@ static void take_samples(struct ab_fingerprint *f, const struct ab_cursor *curso
 
 /* The sign goes in as a bit: all projections of an element are one vector operation. */
 static void project(double lane[AB_PROJECTIONS], double x, uint64_t word) {
-  uint64_t bits, turned[AB_PROJECTIONS];
+  uint64_t bits = ab_bits_of_double(x), turned[AB_PROJECTIONS];
   double term[AB_PROJECTIONS];
-  memcpy(&bits, &x, sizeof bits);
   for (int j = 0; j < AB_PROJECTIONS; j++) turned[j] = bits ^ (word >> j & 1) << 63;
   memcpy(term, turned, sizeof term);
   for (int j = 0; j < AB_PROJECTIONS; j++) lane[j] += term[j];

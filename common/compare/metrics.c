@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cursor.h"
+#include "float_bits.h"
 #include "metrics_chunk.h"
 #include "number.h"
 #include "vector.h"
@@ -277,21 +278,11 @@ struct ab_difference ab_difference_scalar(double a, double b, bool f32) {
 }
 
 uint64_t ab_bits_of(double value, bool f32) {
-  uint64_t bits;
-  uint32_t word;
-  float narrow = (float)value;
-  memcpy(&bits, &value, sizeof bits);
-  memcpy(&word, &narrow, sizeof word);
-  return f32 ? word : bits;
+  return f32 ? ab_bits_of_float((float)value) : ab_bits_of_double(value);
 }
 
 double ab_value_of(uint64_t bits, bool f32) {
-  double value;
-  float narrow;
-  uint32_t word = (uint32_t)bits;
-  memcpy(&value, &bits, sizeof value);
-  memcpy(&narrow, &word, sizeof narrow);
-  return f32 ? (double)narrow : value;
+  return f32 ? (double)ab_float_of_bits((uint32_t)bits) : ab_double_of_bits(bits);
 }
 
 void ab_value_print(char *text, size_t size, double value, uint64_t bits, enum ab_dtype dtype) {

@@ -10,7 +10,8 @@
 #include <float.h>
 #include <math.h>
 #include <stdint.h>
-#include <string.h>
+
+#include "float_bits.h"
 
 _Static_assert(FLT_EVAL_METHOD == 0, "float and double must be evaluated in their own precision");
 
@@ -18,25 +19,13 @@ _Static_assert(FLT_EVAL_METHOD == 0, "float and double must be evaluated in thei
 #define AB_LOG2E 0x1.71547652b82fep+0
 #define AB_ROUND_MAGIC 0x1.8p52 /* adding it rounds a double to the nearest integer, held in the low mantissa bits */
 
-static inline uint64_t ab_bits_of(double x) {
-  uint64_t bits;
-  memcpy(&bits, &x, sizeof bits);
-  return bits;
-}
-
-static inline double ab_double_of(uint64_t bits) {
-  double x;
-  memcpy(&x, &bits, sizeof x);
-  return x;
-}
-
 /* x = n ln2 + r, |r| <= ln2/2: returns e^r - 1 and sets *scale = 2^n. x is taken into [-700, 700] first. Taylor series
  * to r^8: relative error below 4e-10, of e^r below 3e-10. */
 static inline double ab_exp_reduced(double x, double *scale) {
   x = x < -700.0 ? -700.0 : x;
   x = x > 700.0 ? 700.0 : x;
   double shifted = x * AB_LOG2E + AB_ROUND_MAGIC;
-  *scale = ab_double_of((ab_bits_of(shifted) + 1023) << 52);
+  *scale = ab_double_of_bits((ab_bits_of_double(shifted) + 1023) << 52);
   double r = x - (shifted - AB_ROUND_MAGIC) * AB_LN2;
   double p = 1.0 / 40320;
   p = p * r + 1.0 / 5040;
@@ -62,10 +51,10 @@ static inline float ab_expf(float x) {
 
 /* ln x of a positive normal double: x = 2^e m, ln m = 2 atanh((m - 1)/(m + 1)), |argument| <= 0.1716. */
 static inline double ab_log_wide(double x) {
-  uint64_t bits = ab_bits_of(x);
+  uint64_t bits = ab_bits_of_double(x);
   uint64_t up = (bits & 0xfffffffffffffu) > 0x6a09e667f3bcdu; /* m > sqrt 2 */
   double e = (double)((int64_t)(bits >> 52) - 1023 + (int64_t)up);
-  double m = ab_double_of((bits & 0xfffffffffffffu) | ((1023 - up) << 52));
+  double m = ab_double_of_bits((bits & 0xfffffffffffffu) | ((1023 - up) << 52));
   double s = (m - 1.0) / (m + 1.0), z = s * s;
   double p = 1.0 / 17;
   p = p * z + 1.0 / 15;
@@ -97,7 +86,7 @@ static inline float ab_tanhf(float x) {
 static inline double ab_trig_reduced(double x, unsigned *quadrant) {
   double shifted = x * 0x1.45f306dc9c883p-1 + AB_ROUND_MAGIC;
   double n = shifted - AB_ROUND_MAGIC;
-  *quadrant = (unsigned)(ab_bits_of(shifted) & 3u);
+  *quadrant = (unsigned)(ab_bits_of_double(shifted) & 3u);
   double r = x - n * 0x1.921fb8p+0;
   r = r - n * -0x1.5dde98p-23;
   r = r - n * 0x1.846988p-48;

@@ -2,7 +2,8 @@
 
 #include <math.h>
 #include <stdbool.h>
-#include <string.h>
+
+#include "float_bits.h"
 
 /* Compiled for wider vectors and with fused operations too where the compiler can; the same bits. */
 #if AB_CLONES
@@ -13,24 +14,9 @@
 
 static const float sqrt2 = 0x1.6a09e6p0f;
 
-static inline uint64_t bits_of(double x) {
-  uint64_t bits;
-  memcpy(&bits, &x, sizeof bits);
-  return bits;
-}
-
-static inline double double_of(uint64_t bits) {
-  double x;
-  memcpy(&x, &bits, sizeof x);
-  return x;
-}
-
 /* 23 random mantissa bits in [1, 2), minus 1. */
 static float unit_float(uint32_t word) {
-  uint32_t bits = (word >> 9) | 0x3f800000u;
-  float x;
-  memcpy(&x, &bits, sizeof x);
-  return x - 1.0f;
+  return ab_float_of_bits((word >> 9) | 0x3f800000u) - 1.0f;
 }
 
 static float uniform_at(struct ab_key key, size_t i, size_t n, float minval, float maxval) {
@@ -66,9 +52,9 @@ static inline double minus_log1p_minus(double u) {
   const uint64_t fraction = UINT64_C(0xfffffffffffff), half = UINT64_C(1022) << 52, integer = UINT64_C(0x433) << 52;
   bool near = u < 0.5;
   double rest = 1.0 - u;
-  uint64_t bits = bits_of(rest);
-  double mantissa = double_of((bits & fraction) | half);
-  double exponent = near ? 0.0 : double_of(bits >> 52 | integer) - (0x1p52 + 1022);
+  uint64_t bits = ab_bits_of_double(rest);
+  double mantissa = ab_double_of_bits((bits & fraction) | half);
+  double exponent = near ? 0.0 : ab_double_of_bits(bits >> 52 | integer) - (0x1p52 + 1022);
   double s = (near ? -u : mantissa - 1.0) / (near ? 2.0 - u : mantissa + 1.0);
   double square = s * s, series = 0.0;
 #pragma GCC unroll 20

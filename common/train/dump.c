@@ -5,6 +5,7 @@
 #include "bundle.h"
 #include "bundle_file.h"
 #include "file.h"
+#include "float_bits.h"
 #include "json.h"
 #include "mem.h"
 #include "number.h"
@@ -15,15 +16,13 @@
 static void put_number(struct ab_json_writer *w, const char *key, double value) {
   char text[64];
   float nearest = (float)value;
-  uint32_t bits;
-  memcpy(&bits, &nearest, sizeof bits);
   ab_json_put_object(w, key, true);
   ab_json_put_double(w, "value", value);
   ab_number_print_float(text, nearest);
   ab_json_put_string(w, "f32", text);
   snprintf(text, sizeof text, "%.13a", (double)nearest);
   ab_json_put_string(w, "hex", text);
-  snprintf(text, sizeof text, "0x%08x", bits);
+  snprintf(text, sizeof text, "0x%08x", ab_bits_of_float(nearest));
   ab_json_put_string(w, "bits", text);
   ab_json_put_end(w);
 }
