@@ -14,9 +14,9 @@ static ab_status setup(struct linen_pipeline *base) {
   struct linen_circular_pipeline *self = (struct linen_circular_pipeline *)base;
   const struct linen_schedule *schedule = &base->schedule;
   if (schedule->repeats < 2 || schedule->layers_per_stage != 1 || schedule->forwarding_delay != 1)
-    return AB_FAIL(AB_ECONFIG,
-                   "pipeline_fsdp_ag_per_repeat: %d repeats of %d layers with delay %d, expected 2 or more of 1 with 1",
-                   schedule->repeats, schedule->layers_per_stage, schedule->forwarding_delay);
+    return AB_FAIL(AB_ECONFIG, "key 'pipeline_fsdp_ag_per_repeat' is true, expected false: CircularPipeline wants 2 or "
+                   "more repeats of 1 layer a stage without a delay, not %d of %d with a delay of %d",
+                   schedule->repeats, schedule->layers_per_stage, schedule->forwarding_delay - 1);
   self->prefetch_defect = ab_faithful(base->config, AB_DEFECT_B1);
   linen_bsw_layout(self);
   size_t bytes = (size_t)schedule->stages * self->stage_count * base->exec->kernels->element;
