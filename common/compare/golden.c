@@ -13,22 +13,26 @@ static int by_key(const void *x, const void *y) {
   return strcmp(((const struct ab_pair_text *)x)->key, ((const struct ab_pair_text *)y)->key);
 }
 
-void ab_pairs_free(struct ab_pair_text *pairs, size_t count) {
+ab_status ab_pairs_copy(struct ab_pair_text **out, const struct ab_pair_text *pairs, size_t count) {
+  struct ab_pair_text *copy;
+  size_t bytes = count * sizeof *copy;
+  for (size_t i = 0; i < count; i++) bytes += strlen(pairs[i].key) + strlen(pairs[i].value) + 2;
+  AB_TRY(ab_mem_new(&copy, bytes, 1));
+  char *text = (char *)(copy + count);
   for (size_t i = 0; i < count; i++) {
-    ab_mem_free(pairs[i].key);
-    ab_mem_free(pairs[i].value);
+    copy[i] = (struct ab_pair_text){text, text + strlen(pairs[i].key) + 1};
+    text = stpcpy(stpcpy(text, pairs[i].key) + 1, pairs[i].value) + 1;
   }
-  ab_mem_free(pairs);
+  *out = copy;
+  return AB_OK;
 }
 
 void ab_golden_free(struct ab_golden *golden) {
   if (!golden) return;
-  ab_pairs_free(golden->config, golden->configs);
-  ab_pairs_free(golden->provenance, golden->provenances);
   ab_calibration_free(golden->calibration);
   ab_golden_free_changelog(golden);
-  void *blocks[] = {golden->config_digest, golden->numerics,   golden->metric, golden->metric_order,
-                    golden->leaf,          golden->leaf_order};
+  void *blocks[] = {golden->config, golden->config_digest, golden->provenance, golden->numerics,
+                    golden->metric, golden->metric_order,  golden->leaf,       golden->leaf_order};
   for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) ab_mem_free(blocks[i]);
   ab_mem_free(golden);
 }
@@ -73,46 +77,47 @@ ab_status ab_golden_digest(char out[33], const struct ab_pair_text *pairs, size_
   return AB_OK;
 }
 
-static ab_status copy_pair(struct ab_pair_text *out, const char *key, const char *value) {
-  char *copy;
-  AB_TRY(ab_mem_string(&copy, key));
-  ab_status status = ab_mem_string(&out->value, value ? value : "unknown");
-  if (status == AB_OK) out->key = copy;
-  else ab_mem_free(copy);
-  return status;
-}
-
 static ab_status copy_config(struct ab_golden *g, const struct ab_pair_text *config, size_t count) {
-  AB_TRY(ab_mem_new(&g->config, count, sizeof *g->config));
-  for (; g->configs < count; g->configs++)
-    AB_TRY(copy_pair(&g->config[g->configs], config[g->configs].key, config[g->configs].value));
-  qsort(g->config, count, sizeof *g->config, by_key);
+  struct ab_pair_text *in_order;
+  AB_TRY(sorted(&in_order, config, count));
+  ab_status status = ab_pairs_copy(&g->config, in_order, count);
+  ab_mem_free(in_order);
+  AB_TRY(status);
+  g->configs = count;
   AB_TRY(ab_mem_new(&g->config_digest, 33, 1));
   AB_TRY(digest_sorted(g->config_digest, g->config, count));
   return AB_OK;
 }
 
+static const char *known(const char *text) { return text ? text : "unknown"; }
+
 static ab_status copy_provenance(struct ab_golden *g, const struct ab_provenance *p) {
   char threads[16];
   snprintf(threads, sizeof threads, "%d", p->threads);
-  const char *const rows[][2] = {{"blas_core", p->blas_core}, {"commit", p->commit},     {"compiler", p->compiler},
-                                 {"created", p->created},     {"diff_hash", p->diff_hash}, {"flags", p->flags},
-                                 {"kernels", p->kernels},     {"producer", p->producer}, {"threads", threads},
-                                 {"version", p->version}};
-  size_t count = sizeof rows / sizeof *rows;
-  AB_TRY(ab_mem_new(&g->provenance, count, sizeof *g->provenance));
-  for (; g->provenances < count; g->provenances++)
-    AB_TRY(copy_pair(&g->provenance[g->provenances], rows[g->provenances][0], rows[g->provenances][1]));
+  const struct ab_pair_text rows[] = {
+      {"blas_core", known(p->blas_core)}, {"commit", known(p->commit)},       {"compiler", known(p->compiler)},
+      {"created", known(p->created)},     {"diff_hash", known(p->diff_hash)}, {"flags", known(p->flags)},
+      {"kernels", known(p->kernels)},     {"producer", known(p->producer)},   {"threads", threads},
+      {"version", known(p->version)}};
+  AB_TRY(ab_pairs_copy(&g->provenance, rows, sizeof rows / sizeof *rows));
+  g->provenances = sizeof rows / sizeof *rows;
   return AB_OK;
 }
 
 ab_status ab_golden_add_provenance(struct ab_golden *g, const char *key, const char *value) {
-  AB_TRY(ab_mem_resize(&g->provenance, g->provenances + 1, sizeof *g->provenance));
+  struct ab_pair_text *more, *copy;
   for (size_t i = 0; i < g->provenances; i++)
     if (strcmp(g->provenance[i].key, key) == 0) return AB_FAIL(AB_EMISMATCH, "provenance '%s' is given twice", key);
-  g->provenance[g->provenances] = (struct ab_pair_text){0};
-  AB_TRY(copy_pair(&g->provenance[g->provenances++], key, value));
-  qsort(g->provenance, g->provenances, sizeof *g->provenance, by_key);
+  AB_TRY(ab_mem_new(&more, g->provenances + 1, sizeof *more));
+  for (size_t i = 0; i < g->provenances; i++) more[i] = g->provenance[i];
+  more[g->provenances] = (struct ab_pair_text){key, known(value)};
+  qsort(more, g->provenances + 1, sizeof *more, by_key);
+  ab_status status = ab_pairs_copy(&copy, more, g->provenances + 1);
+  ab_mem_free(more);
+  AB_TRY(status);
+  ab_mem_free(g->provenance);
+  g->provenance = copy;
+  g->provenances++;
   return AB_OK;
 }
 

@@ -23,11 +23,11 @@ enum ab_selection {
 };
 
 struct ab_pair_text {
-  char *key, *value; /* owned */
+  const char *key, *value; /* borrowed */
 };
 
-/* A list of pairs with what they own. Accepts NULL with a count of 0. */
-void ab_pairs_free(struct ab_pair_text *pairs, size_t count);
+/* The pairs and their texts in one block, which ab_mem_free frees. */
+ab_status ab_pairs_copy(struct ab_pair_text **out, const struct ab_pair_text *pairs, size_t count);
 
 /* Who made it. Unknown parts are "unknown". */
 struct ab_provenance {
@@ -48,7 +48,7 @@ struct ab_golden_change {
 };
 
 struct ab_golden {
-  struct ab_pair_text *config; /* sorted by key */
+  struct ab_pair_text *config; /* sorted by key; of ab_pairs_copy, as is the provenance */
   size_t configs;
   char *config_digest;         /* 32 hex digits */
   struct ab_pair_text *provenance;

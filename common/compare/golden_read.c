@@ -182,19 +182,27 @@ static ab_status parse_leaf(struct ab_golden *g, size_t i, const struct ab_json 
   return AB_OK;
 }
 
-static ab_status get_pairs(struct ab_pair_text **out, size_t *count, const struct ab_json *object, const char *key) {
-  const struct ab_json *pairs;
-  AB_TRY(ab_json_get_object(&pairs, object, key));
-  AB_TRY(ab_mem_new(out, ab_json_size(pairs), sizeof **out));
-  for (const struct ab_json *m = ab_json_first(pairs); m; m = ab_json_next(m)) {
-    const char *value;
-    AB_TRY(ab_json_string(&value, m));
-    if (*count && strcmp((*out)[*count - 1].key, ab_json_key(m)) >= 0) return ab_json_fail(m, "is not in key order");
-    struct ab_pair_text *pair = &(*out)[(*count)++];
-    AB_TRY(ab_mem_string(&pair->key, ab_json_key(m)));
-    AB_TRY(ab_mem_string(&pair->value, value));
+static ab_status list_pairs(struct ab_pair_text *list, const struct ab_json *pairs) {
+  const char *before = "";
+  for (const struct ab_json *m = ab_json_first(pairs); m; m = ab_json_next(m), list++) {
+    list->key = ab_json_key(m);
+    AB_TRY(ab_json_string(&list->value, m));
+    if (m != ab_json_first(pairs) && strcmp(before, list->key) >= 0) return ab_json_fail(m, "is not in key order");
+    before = list->key;
   }
   return AB_OK;
+}
+
+static ab_status get_pairs(struct ab_pair_text **out, size_t *count, const struct ab_json *object, const char *key) {
+  const struct ab_json *pairs;
+  struct ab_pair_text *list;
+  AB_TRY(ab_json_get_object(&pairs, object, key));
+  AB_TRY(ab_mem_new(&list, ab_json_size(pairs), sizeof *list));
+  ab_status status = list_pairs(list, pairs);
+  if (status == AB_OK) status = ab_pairs_copy(out, list, ab_json_size(pairs));
+  if (status == AB_OK) *count = ab_json_size(pairs);
+  ab_mem_free(list);
+  return status;
 }
 
 static ab_status get_config(struct ab_golden *g, const struct ab_json *root) {

@@ -130,7 +130,7 @@ static ab_status furnish(struct ab_golden *g, const struct ab_golden *old) {
 }
 
 static ab_status make(struct ab_golden **out, const struct fixture *f, const struct ab_golden *old) {
-  struct ab_pair_text config[] = {{(char[]){"dtype"}, (char[]){"float32"}}, {(char[]){"steps"}, (char[]){"2"}}};
+  struct ab_pair_text config[] = {{"dtype", "float32"}, {"steps", "2"}};
   AB_TRY(ab_golden_new(out, f->a.recording, config, 2, &provenance, "portable"));
   ab_status status = furnish(*out, old);
   if (status != AB_OK) ab_golden_free(*out);

@@ -14,7 +14,7 @@ static ab_status fits(const struct ab_golden *golden, const struct ab_golden_cas
   ab_status status = ab_config_pairs(&pairs, &count, opened.config);
   if (status == AB_OK) {
     status = ab_golden_check_config(golden, pairs, count, c->golden);
-    ab_pairs_free(pairs, count);
+    ab_mem_free(pairs);
   }
   ab_case_close(&opened);
   return status;

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "json.h"
+#include "mem.h"
 
 /* SOURCE_DATE_EPOCH makes a recording reproducible. */
 void ab_golden_now(char *text, size_t size) {
@@ -47,7 +48,7 @@ static ab_status make(struct ab_golden **out, const struct ab_judgement *j, cons
   AB_TRY(ab_config_pairs(&pairs, &count, j->opened.config));
   ab_status status = ab_golden_new(out, j->side[AB_SIDE_A].recording, pairs, count, &provenance,
                                    ab_numerics_name(j->opened.numerics));
-  ab_pairs_free(pairs, count);
+  ab_mem_free(pairs);
   return status;
 }
 

@@ -92,7 +92,7 @@ static ab_status fits(struct ab_golden *golden, const struct ab_case *c) {
   size_t count;
   AB_TRY(ab_config_pairs(&pairs, &count, c->config));
   ab_status status = ab_golden_check_config(golden, pairs, count, c->golden_path);
-  ab_pairs_free(pairs, count);
+  ab_mem_free(pairs);
   return status;
 }
 

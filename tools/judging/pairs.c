@@ -20,9 +20,7 @@ static ab_status add(struct collector *c, const char *key, const char *value) {
     AB_TRY(ab_mem_resize(&c->pair, 2 * c->room + 64, sizeof *c->pair));
     c->room = 2 * c->room + 64;
   }
-  AB_TRY(ab_mem_string(&c->pair[c->count].key, key));
-  c->count++;
-  AB_TRY(ab_mem_string(&c->pair[c->count - 1].value, value));
+  c->pair[c->count++] = (struct ab_pair_text){key, value};
   return AB_OK;
 }
 
@@ -36,7 +34,7 @@ ab_status ab_config_pairs(struct ab_pair_text **out, size_t *count, const struct
   struct collector c = {0};
   ab_config_each(config, collect, &c);
   if (c.status != AB_OK) {
-    ab_pairs_free(c.pair, c.count);
+    ab_mem_free(c.pair);
     return c.status;
   }
   *out = c.pair;
