@@ -111,6 +111,7 @@ START_TEST(no_calibrated_bound_is_above_what_any_bound_may_be) {
 END_TEST
 
 START_TEST(what_is_written_is_read_back) {
+  size_t before = ab_mem_stats().live_blocks;
   struct ab_calibration *c = small(), *again;
   char *text = text_of(c), *second;
   ck_ok(read_back(&again, text));
@@ -120,6 +121,7 @@ START_TEST(what_is_written_is_read_back) {
   ab_mem_free(second);
   ab_calibration_free(c);
   ab_calibration_free(again);
+  ck_assert_uint_eq(ab_mem_stats().live_blocks, before);
 }
 END_TEST
 
