@@ -224,6 +224,27 @@ START_TEST(the_changelog_explains_the_content_and_nothing_else) {
 }
 END_TEST
 
+START_TEST(a_long_changelog_keeps_every_entry) {
+  enum { OLD = 9, OWN = 2 };
+  struct ab_golden *old = golden_with(NULL), *now = golden_with(up);
+  char reason[16];
+  for (int i = 0; i < OLD + OWN; i++) {
+    snprintf(reason, sizeof reason, "reason %d", i);
+    ck_ok(ab_golden_log(i < OLD ? old : now, "2026-01-02", reason, NULL, i));
+  }
+  ck_ok(ab_golden_inherit(now, old));
+  ck_assert_uint_eq(now->changes, OLD + OWN);
+  for (int i = 0; i < OLD + OWN; i++) {
+    snprintf(reason, sizeof reason, "reason %d", i);
+    ck_assert_str_eq(now->changelog[i].reason, reason);
+    ck_assert_str_eq(now->changelog[i].date, "2026-01-02");
+    ck_assert_double_eq(now->changelog[i].largest, i);
+  }
+  ab_golden_free(old);
+  ab_golden_free(now);
+}
+END_TEST
+
 START_TEST(placeholders_are_found) {
   struct ab_golden *g = golden_with(NULL);
   ck_ok(ab_golden_check_genuine(g, "g"));
@@ -355,6 +376,7 @@ int main(void) {
   tcase_add_test(tc, moves_stand_in_a_fixed_order);
   tcase_add_loop_test(tc, a_golden_may_not_lose_anything, 0, sizeof losses / sizeof *losses);
   tcase_add_test(tc, the_changelog_explains_the_content_and_nothing_else);
+  tcase_add_test(tc, a_long_changelog_keeps_every_entry);
   tcase_add_test(tc, placeholders_are_found);
   tcase_add_test(tc, a_pending_golden_reads_back);
   tcase_add_test(tc, a_writer_killed_at_any_moment_leaves_one_golden_or_the_other);
