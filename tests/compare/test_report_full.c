@@ -329,6 +329,23 @@ START_TEST(an_annotation_points_at_the_goldens_line) {
 }
 END_TEST
 
+/* Names of every length up to more than a block of memory. */
+START_TEST(an_annotation_names_the_file_of_its_sentence) {
+  for (int length = 1; length < 140; length++) {
+    char because[256], expected[256], *text;
+    struct ab_sheet sheet;
+    snprintf(because, sizeof because, "%0*d:7:8: why", length, 0);
+    snprintf(expected, sizeof expected, "::error file=%0*d,line=7,title=", length, 0);
+    ck_ok(ab_sheet_open(&sheet, AB_FORM_GITHUB, &(struct ab_about){"ab_compare", "0.1.0", NULL}));
+    ck_ok(ab_sheet_entry(&sheet, &(struct ab_entry){.name = "t", .because = because, .config = "c.yml"}));
+    ck_ok(ab_sheet_finish(&text, &sheet, AB_EXIT_USAGE));
+    ck_assert_msg(strncmp(text, expected, strlen(expected)) == 0, "%s", text);
+    ab_mem_free(text);
+    ab_sheet_close(&sheet);
+  }
+}
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("report_full");
   TCase *tests = tcase_create("report_full");
@@ -340,6 +357,7 @@ int main(void) {
   tcase_add_test(tests, a_table_has_room_for_its_first_half);
   tcase_add_test(tests, a_finding_is_found_in_a_goldens_file);
   tcase_add_test(tests, an_annotation_points_at_the_goldens_line);
+  tcase_add_test(tests, an_annotation_names_the_file_of_its_sentence);
   suite_add_tcase(suite, tests);
   return ab_run_suite(suite);
 }
