@@ -105,6 +105,6 @@ def caught(mode, cause, name, *words, **options):
 
 
 def all_caught(table, *arguments, **options):
-    with concurrent.futures.ThreadPoolExecutor(AT_ONCE if table is HANGS else 1) as pool:
+    with concurrent.futures.ThreadPoolExecutor(AT_ONCE if table in (HANGS, LEFT) else 1) as pool:
         for done in [pool.submit(caught, mode, cause, *arguments, **options) for mode, cause in table.items()]:
             done.result()
