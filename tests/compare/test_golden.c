@@ -320,6 +320,31 @@ START_TEST(a_sealed_golden_that_is_none_is_refused) {
 }
 END_TEST
 
+/* As goldens from before there were digests have them. */
+START_TEST(a_changelog_of_lines_is_read) {
+  static const char *const lines[][2] = {{"2026-01-02 for good", "for good"}, {"2026-01-02", ""}};
+  for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+    struct ab_golden *g = portable_golden(), *again;
+    char *text, from[128], to[64];
+    ab_mem_free(g->changelog[0].digest);
+    ab_mem_free(g->changelog[0].reason);
+    g->changelog[0].digest = NULL;
+    ck_ok(ab_mem_string(&g->changelog[0].reason, lines[i][1]));
+    ck_ok(ab_golden_text(&text, g));
+    snprintf(from, sizeof from, "{\n      \"date\": \"2026-01-02\",\n      \"reason\": \"%s\"\n    }", lines[i][1]);
+    snprintf(to, sizeof to, "\"%s\"", lines[i][0]);
+    char *old = replaced(text, from, to);
+    ck_ok(ab_golden_parse(&again, old, strlen(old), "golden.json"));
+    ck_assert_str_eq(again->changelog[0].date, "2026-01-02");
+    ck_assert_str_eq(again->changelog[0].reason, lines[i][1]);
+    ab_golden_free(again);
+    ab_golden_free(g);
+    ab_mem_free(text);
+    ab_mem_free(old);
+  }
+}
+END_TEST
+
 /* Line by line: what git compares and the digests are of. */
 START_TEST(a_recorded_golden_is_its_canonical_text) {
   const char *root = getenv("AB_SOURCE_ROOT");
@@ -677,6 +702,7 @@ static Suite *suite(void) {
   tcase_add_loop_test(c, a_golden_is_taken_up_to_every_limit, 0, LIMITS + AB_M61 + 1);
   tcase_add_test(c, every_phase_is_read_back);
   tcase_add_loop_test(c, a_sealed_golden_that_is_none_is_refused, 0, sizeof sealed / sizeof *sealed);
+  tcase_add_test(c, a_changelog_of_lines_is_read);
   tcase_add_test(c, a_recorded_golden_is_its_canonical_text);
   tcase_add_test(c, all_of_the_provenance_is_kept_under_its_key);
   tcase_add_test(c, ranks_are_of_both_lists_together);

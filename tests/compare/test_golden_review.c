@@ -96,6 +96,33 @@ START_TEST(a_change_of_a_tensor_is_of_its_norm) {
 }
 END_TEST
 
+/* Tensor i moves by (i + 1) / 10 of itself, 1 to 10 of them: by nearest rank. */
+START_TEST(quantiles_are_of_the_nearest_rank) {
+  static const struct {
+    size_t moved;
+    double q50, q90, q99;
+  } rows[] = {{1, 0.1, 0.1, 0.1}, {2, 0.1, 0.2, 0.2}, {5, 0.3, 0.5, 0.5}, {10, 0.5, 0.9, 1}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    struct ab_golden *old = golden_with(NULL), *now = golden_with(NULL);
+    struct ab_golden_diff d;
+    for (size_t k = 0; k < rows[i].moved; k++) {
+      old->leaf[k].summary.l2 = 10;
+      now->leaf[k].summary.l2 = 9 - (double)k;
+      now->leaf[k].summary.digest[0]++;
+      memcpy(now->leaf[k].projection, old->leaf[k].projection, sizeof old->leaf[k].projection);
+    }
+    ck_ok(ab_golden_diff(&d, old, now));
+    ck_assert_uint_eq(d.of_kind[AB_MOVE_VALUE], rows[i].moved);
+    ck_assert_msg(d.q50 == rows[i].q50 && d.q90 == rows[i].q90 && d.q99 == rows[i].q99, "row %zu: %g %g %g", i, d.q50,
+                  d.q90, d.q99);
+    ck_assert_double_eq(d.largest, (double)rows[i].moved / 10);
+    ab_golden_diff_free(&d);
+    ab_golden_free(old);
+    ab_golden_free(now);
+  }
+}
+END_TEST
+
 /* Letters are keys, digits their values: "a1b2". */
 static size_t keys_of(struct ab_pair_text *out, char (*text)[2][2], const char *spelled) {
   size_t count = 0;
@@ -254,7 +281,15 @@ START_TEST(placeholders_are_found) {
   ck_fails(ab_golden_check_genuine(g, "g"), AB_EMISMATCH, "every number in it is 3");
   g->metric[g->metrics - 1].value = 3.5;
   ck_ok(ab_golden_check_genuine(g, "g"));
-  for (size_t i = 0; i < g->leaves; i++) g->leaf[i].summary.count = 0;
+  g->metric[g->metrics - 1].value = 3;
+  g->leaf[g->leaves - 1].sample[AB_SAMPLES - 1] = 3.5;
+  ck_ok(ab_golden_check_genuine(g, "g"));
+  for (size_t i = 0; i < g->leaves; i++) g->leaf[i].summary.count = i == 0;
+  ck_ok(ab_golden_check_genuine(g, "g"));
+  g->leaf[0].summary.count = 0;
+  g->leaf[g->leaves - 1].summary.count = 1;
+  ck_ok(ab_golden_check_genuine(g, "g"));
+  g->leaf[g->leaves - 1].summary.count = 0;
   ck_fails(ab_golden_check_genuine(g, "g"), AB_EMISMATCH, "hold no element");
   ab_golden_free(g);
 }
@@ -372,6 +407,7 @@ int main(void) {
   tcase_add_test(tc, what_moved_stands_worst_first_and_signs_do_not_cancel);
   tcase_add_test(tc, a_change_of_one_metric_is_relative_to_the_larger);
   tcase_add_test(tc, a_change_of_a_tensor_is_of_its_norm);
+  tcase_add_test(tc, quantiles_are_of_the_nearest_rank);
   tcase_add_test(tc, keys_are_compared_in_their_order);
   tcase_add_test(tc, moves_stand_in_a_fixed_order);
   tcase_add_loop_test(tc, a_golden_may_not_lose_anything, 0, sizeof losses / sizeof *losses);
