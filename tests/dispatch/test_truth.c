@@ -134,25 +134,47 @@ START_TEST(the_farther_side_is_wrong) {
 }
 END_TEST
 
+static double *loss_of(int which, int step) {
+  for (size_t i = 0; i < run[which].recording->metrics; i++) {
+    struct ab_metric *m = &run[which].recording->metric[i].metric;
+    if (m->step == step && strcmp(m->name, "loss") == 0) return &m->value;
+  }
+  ck_abort_msg("no loss of step %d", step);
+  return NULL;
+}
+
+/* A float64 side that only differentiates ends with a gradient: here with its first, and there is no loss. */
+START_TEST(the_last_gradient_counts) {
+  struct ab_recording *truth = run[TRUTH].recording;
+  size_t all = truth->observations, first = 0;
+  double loss = *loss_of(TRUTH, 1);
+  struct rig rig;
+  while (truth->observation[first].observation.id.step != 1 ||
+         ab_quantity_of(&truth->observation[first].observation.id) != AB_Q_WEIGHT_GRADIENT)
+    first++;
+  truth->observations = first + 1;
+  *loss_of(TRUTH, 1) = 0;
+  rig_new(&rig, NEAR, FAR, 1);
+  ck_ok(ab_judge_nearer(&rig.j));
+  check(&rig, AB_FACT_A_TRUTH, AB_HOLDS, AB_BROKEN);
+  truth->observations = all;
+  *loss_of(TRUTH, 1) = loss;
+}
+END_TEST
+
 /* The loss counts as a gradient does; a loss of 0 has no relative error. */
 START_TEST(a_loss_that_is_off_is_far) {
   for (int zero = 0; zero < 2; zero++) {
     struct rig rig;
-    struct ab_recorded_metric *truth = NULL, *moved = NULL;
-    for (size_t i = 0; i < run[TRUTH].recording->metrics; i++) {
-      struct ab_recorded_metric *m = &run[TRUTH].recording->metric[i];
-      if (m->metric.step == 0 && strcmp(m->metric.name, "loss") == 0) truth = m, moved = &run[NEAR].recording->metric[i];
-    }
-    ck_assert_ptr_nonnull(truth);
-    double before = truth->metric.value, own = moved->metric.value;
-    moved->metric.value = zero ? 1 : 2 * before;
-    if (zero) truth->metric.value = 0;
+    double *truth = loss_of(TRUTH, 0), *moved = loss_of(NEAR, 0), before = *truth, own = *moved;
+    *moved = zero ? 1 : 2 * before;
+    if (zero) *truth = 0;
     rig_new(&rig, NEAR, OWN, 0);
     ck_ok(ab_judge_nearer(&rig.j));
     check(&rig, AB_FACT_A_TRUTH, zero ? AB_HOLDS : AB_BROKEN, AB_HOLDS);
     ck_assert(rig.j.distance.metric == !zero);
-    truth->metric.value = before;
-    moved->metric.value = own;
+    *truth = before;
+    *moved = own;
     rig_free(&rig);
   }
 }
@@ -250,6 +272,7 @@ int main(void) {
   TCase *tests = tcase_create("truth");
   tcase_add_unchecked_fixture(tests, set_up, tear_down);
   tcase_add_test(tests, the_farther_side_is_wrong);
+  tcase_add_test(tests, the_last_gradient_counts);
   tcase_add_test(tests, a_loss_that_is_off_is_far);
   tcase_add_test(tests, between_two_near_sides_the_slope_decides);
   tcase_add_test(tests, the_side_whose_gradient_is_no_slope_is_wrong);
