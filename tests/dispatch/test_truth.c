@@ -65,6 +65,15 @@ static struct along along(const struct ab_side_result *side, int step) {
   return sum;
 }
 
+static double length_of_weights(const struct ab_recording *r) {
+  double squares = 0;
+  for (size_t i = 0; i < r->observations; i++) {
+    const struct ab_observation *o = &r->observation[i].observation;
+    if (strncmp(o->id.tensor, "input/params/", strlen("input/params/")) == 0) squares += o->summary.l2 * o->summary.l2;
+  }
+  return sqrt(squares);
+}
+
 /* What the two runs along the direction give: a loss that rises by this, at this step. */
 static double rise;
 static struct {
@@ -127,6 +136,7 @@ START_TEST(the_farther_side_is_wrong) {
       ck_ok(ab_judge_nearer(&rig.j));
       check(&rig, AB_FACT_A_TRUTH, swapped ? AB_BROKEN : AB_HOLDS, swapped ? AB_HOLDS : AB_BROKEN);
       check(&rig, AB_FACT_A_SLOPE, AB_UNKNOWN, AB_UNKNOWN);
+      ck_assert_ptr_nonnull(strstr(rig.facts.reason[AB_FACT_A_TRUTH], " x as far from float64 as the float32 oracle"));
       ck_assert_int_eq(ab_cause_of(&rig.facts), swapped ? AB_CAUSE_A_WRONG : AB_CAUSE_B_WRONG);
       ck_assert_int_eq(rig.j.distance.worst.step, step);
       ck_assert_uint_eq(slope.runs, 0);
@@ -194,7 +204,8 @@ START_TEST(between_two_near_sides_the_slope_decides) {
     check(&rig, AB_FACT_A_SLOPE, known, known);
     ck_assert_uint_eq(slope.runs, 1);
     ck_assert(slope.up.at == 1 && slope.down.at == 1 && slope.up.seed == 1 && slope.down.seed == 1);
-    ck_assert(slope.up.slope > 0 && slope.up.slope == -slope.down.slope);
+    ck_assert(slope.up.slope == -slope.down.slope);
+    ck_assert_double_eq_tol(slope.up.slope / (cbrt(DBL_EPSILON) * length_of_weights(run[NEAR].recording)), 1, 1e-12);
     rig_free(&rig);
   }
 }
