@@ -53,7 +53,9 @@ END_TEST
 /* Where remat_policy custom puts each tensor; what is kept changes no bit, so no golden either. */
 START_TEST(each_tensor_has_a_place_of_its_own) {
   struct ab_config *config = NULL, *plain = NULL;
-  ck_ok(load(&config, NULL, "remat_policy=custom query_proj=device mlpwi_0=offload decoder_layer_input=remat"));
+  ck_ok(load(&config, NULL, "remat_policy=custom query_proj=device mlpwi_0=offload decoder_layer_input=remat "
+                      "attention_out=device"));
+  ck_assert_int_eq((int)ab_config_tensor_remat(config, "attention_out"), AB_TENSOR_DEVICE);
   ck_ok(load(&plain, NULL, "remat_policy=custom"));
   ck_assert_int_eq((int)ab_config_tensor_remat(config, "query_proj"), AB_TENSOR_DEVICE);
   ck_assert_int_eq((int)ab_config_tensor_remat(config, "mlpwi_0"), AB_TENSOR_OFFLOAD);
@@ -69,6 +71,7 @@ END_TEST
 
 static const struct row ranges[] = {
     {"remat_policy=custom query_proj=host", "key 'query_proj' is host, expected device, offload or remat"},
+    {"attention_out=none", "key 'attention_out' is none, expected device, offload or remat"}, /* the last of them */
     {"mlpwo=on", "key 'mlpwo' is on, expected device, offload or remat"},
     {"decoder_layer_input=none", "key 'decoder_layer_input' is none, expected device, offload or remat"},
     {"engram=disk", "key 'engram' is disk, expected device, offload or remat"},

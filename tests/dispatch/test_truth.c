@@ -219,6 +219,8 @@ START_TEST(the_side_whose_gradient_is_no_slope_is_wrong) {
     rig.j.request.check_slope = true;
     ck_ok(ab_judge_nearer(&rig.j));
     check(&rig, AB_FACT_A_SLOPE, swapped ? AB_BROKEN : AB_HOLDS, swapped ? AB_HOLDS : AB_BROKEN);
+    const struct along near = along(&run[NEAR], 0), far = along(&run[FAR], 0);
+    ck_assert_double_eq_tol(rig.j.slope.scale / (fmin(near.length, far.length) / sqrt(near.count)), 1, 1e-12);
     ck_assert(rig.j.slope.known && rig.j.slope.by[swapped] == along(&run[NEAR], 0).slope);
     rig_free(&rig);
   }
