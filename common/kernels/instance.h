@@ -75,6 +75,14 @@ AB_DECLARE(adamw);
 AB_DECLARE(sgd);
 AB_DECLARE(clip);
 
+/* The rows of every table: what sums and products alone give. */
+#define POLYNOMIAL_KERNELS                                                                        \
+  .gemm = KERNEL(gemm), .from_f32 = KERNEL(from_f32), .zero = KERNEL(zero), .copy = KERNEL(copy), \
+      .fill = KERNEL(fill), .add = KERNEL(add), .subtract = KERNEL(subtract),                     \
+      .scale = KERNEL(scale), .copy_view = KERNEL(copy_view), .add_view = KERNEL(add_view),       \
+      .sum = KERNEL(sum), .sum_squares = KERNEL(sum_squares), .dot = KERNEL(dot),                 \
+      .weighted_sum = KERNEL(weighted_sum)
+
 /* One output block: C[m,n] (+)= op(A) op(B) with m <= AB_GEMM_BLOCK_ROWS, n <= AB_GEMM_BLOCK_COLS, k > 0. One
  * single-thread BLAS call, or the portable loops. */
 void KERNEL(gemm_block)(real *c, const real *a, const real *b, const struct ab_gemm *block);
