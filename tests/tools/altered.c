@@ -12,8 +12,8 @@
 ab_status __real_ab_run_steps(const struct ab_run *run, const struct ab_run_plan *plan);
 ab_status __wrap_ab_run_steps(const struct ab_run *run, const struct ab_run_plan *plan);
 
-void __real_ab_version_side_header(char *text, size_t size, const char *route, const char *kernels);
-void __wrap_ab_version_side_header(char *text, size_t size, const char *route, const char *kernels);
+ab_status __real_ab_version_side_header(char **out, const char *route, const char *kernels);
+ab_status __wrap_ab_version_side_header(char **out, const char *route, const char *kernels);
 
 static char mode[16], prefix[AB_NAME_MAX];
 
@@ -44,10 +44,11 @@ static bool read_mode(void) {
   return !how || sscanf(how, "%15s %95s", mode, prefix) == 2;
 }
 
-void __wrap_ab_version_side_header(char *text, size_t size, const char *route, const char *kernels) {
-  __real_ab_version_side_header(text, size, route, kernels);
-  char *reports = strstr(text, ", \"reports\"");
+ab_status __wrap_ab_version_side_header(char **out, const char *route, const char *kernels) {
+  AB_TRY(__real_ab_version_side_header(out, route, kernels));
+  char *reports = strstr(*out, ", \"reports\"");
   if (read_mode() && is_mode("older") && reports) strcpy(reports, "}");
+  return AB_OK;
 }
 
 ab_status __wrap_ab_run_steps(const struct ab_run *run, const struct ab_run_plan *plan) {

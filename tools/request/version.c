@@ -39,13 +39,24 @@ void ab_version_print(FILE *out, const char *tool) {
   fprintf(out, "schemas: abpipe-report/1, " AB_GOLDEN_SCHEMA ", stream %d\n", AB_STREAM_VERSION);
 }
 
-void ab_version_side_header(char *text, size_t size, const char *route, const char *kernels) {
-  snprintf(text, size,
-           "{\"route\": \"%s\", \"kernels\": \"%s\", \"version\": \"%s\", \"commit\": \"%s\", \"diff_hash\": \"%s\", "
-           "\"compiler\": \"%s\", \"flags\": \"%s\", \"blas_core\": \"%s\", \"threads\": %d, "
-           "\"reports\": [\"" AB_REPORTS_RNG "\"]}",
-           route, kernels, ab_version, ab_commit, ab_diff_hash, compiler, AB_FLAGS, ab_blas_core_running(),
-           ab_worker_threads());
+ab_status ab_version_side_header(char **out, const char *route, const char *kernels) {
+  struct ab_json_writer *w;
+  AB_TRY(ab_json_writer_new(&w));
+  ab_json_put_object(w, NULL, true);
+  ab_json_put_string(w, "route", route);
+  ab_json_put_string(w, "kernels", kernels);
+  ab_json_put_string(w, "version", ab_version);
+  ab_json_put_string(w, "commit", ab_commit);
+  ab_json_put_string(w, "diff_hash", ab_diff_hash);
+  ab_json_put_string(w, "compiler", compiler);
+  ab_json_put_string(w, "flags", AB_FLAGS);
+  ab_json_put_string(w, "blas_core", ab_blas_core_running());
+  ab_json_put_int64(w, "threads", ab_worker_threads());
+  ab_json_put_array(w, "reports", true);
+  ab_json_put_string(w, NULL, AB_REPORTS_RNG);
+  ab_json_put_end(w);
+  ab_json_put_end(w);
+  return ab_json_writer_text(out, w);
 }
 
 /* NULL when there is no header, or none in JSON: another program may put anything there. */

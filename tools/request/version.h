@@ -14,8 +14,9 @@ const char *ab_compiler(void);    /* "gcc 12.2.0" */
 int ab_worker_threads(void);
 /* For --version: all of it, pasteable into a report. Calls no BLAS. */
 void ab_version_print(FILE *out, const char *tool);
-/* A side's stream header: JSON with route and provenance. Calls BLAS for its core name: in sides only. */
-void ab_version_side_header(char *text, size_t size, const char *route, const char *kernels);
+/* A side's stream header: JSON with route and provenance. Calls BLAS for its core name: in sides only.
+ * Owned by the caller. */
+ab_status ab_version_side_header(char **out, const char *route, const char *kernels);
 
 /* What a side's header says that its build reports, where older builds with the same stream do not. */
 #define AB_REPORTS_RNG "rng positions"

@@ -198,13 +198,15 @@ static const char *kernels_name(const struct side *side) {
 }
 
 static ab_status begin(struct side *side, const struct ab_request *request) {
-  char header[1024];
+  char *header;
   side->request = request;
   side->keeper.fd = -1;
   AB_TRY(ab_process_end_with_parent(SIGKILL));
   AB_TRY(ab_route_find(&side->route, request->side));
-  ab_version_side_header(header, sizeof header, side->route->name, kernels_name(side));
-  AB_TRY(ab_stream_writer_new(&side->writer, AB_SIDE_FD, header));
+  AB_TRY(ab_version_side_header(&header, side->route->name, kernels_name(side)));
+  ab_status status = ab_stream_writer_new(&side->writer, AB_SIDE_FD, header);
+  ab_mem_free(header);
+  AB_TRY(status);
   return AB_OK;
 }
 
