@@ -60,6 +60,19 @@ int64_t capture_total(const struct capture *c, const char *name) {
   return total;
 }
 
+int capture_check_recomputed(const struct capture *c) {
+  int compared = 0;
+  for (size_t i = 0; i < c->tensors; i++)
+    for (size_t j = 0; j < c->tensors; j++) {
+      const struct capture_tensor *a = &c->tensor[i], *b = &c->tensor[j];
+      if (a->id.phase != AB_FORWARD || b->id.phase != AB_RECOMPUTE || strcmp(a->id.tensor, b->id.tensor)) continue;
+      if (a->id.layer != b->id.layer || a->id.microbatch != b->id.microbatch) continue;
+      ck_assert_msg(a->digest == b->digest, "%s of layer %d", a->id.tensor, a->id.layer);
+      compared++;
+    }
+  return compared;
+}
+
 const struct capture_tensor *capture_find(const struct capture *c, const char *name, int iteration) {
   for (size_t i = 0; i < c->tensors; i++)
     if (c->tensor[i].at.iteration == iteration && !strcmp(c->tensor[i].id.tensor, name) && c->tensor[i].values)

@@ -30,5 +30,7 @@ void capture_new(struct capture *capture, enum ab_level level, int stages, const
 void capture_free(struct capture *capture);
 /* The amounts of a counter, summed. */
 int64_t capture_total(const struct capture *capture, const char *name);
+/* Fails the test unless every recomputed tensor has the digest of its forward one. How many there are. */
+int capture_check_recomputed(const struct capture *capture);
 /* The values of a tensor after an iteration; fails the test when there are none. */
 const struct capture_tensor *capture_find(const struct capture *capture, const char *name, int iteration);

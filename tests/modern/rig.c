@@ -161,6 +161,23 @@ void rig_check_same_run(const char *name, const struct reference_run *a, const s
   }
 }
 
+void rig_check_repeats(const char *what, const struct ab_pipeline_ops *ops, const struct ab_config *config) {
+  struct rig_result results[2];
+  struct rig rig;
+  rig_new(&rig, ops, &ab_kernels_f32, config, NULL);
+  for (int i = 0; i < 2; i++) {
+    size_t arena = ab_arena_mark(&rig.s.arena), book = ab_arena_mark(&rig.s.book), calls = ab_mem_stats().calls;
+    ck_ok(rig_forward(&rig));
+    ck_ok(rig_backward(&rig));
+    ck_assert_uint_eq(ab_mem_stats().calls, calls);
+    ck_assert_uint_eq(ab_arena_mark(&rig.s.book), book);
+    ab_arena_release(&rig.s.arena, arena);
+    results[i] = rig_result_of(&rig, config);
+  }
+  rig_check_same(what, results[0], results[1]);
+  rig_free(&rig);
+}
+
 double rig_distance(struct rig_result a, struct rig_result b) {
   double wrong = 0, all = 0;
   ck_assert_uint_eq(a.count, b.count);

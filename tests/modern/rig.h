@@ -31,6 +31,8 @@ struct rig_result rig_run(const struct ab_pipeline_ops *ops, const struct ab_ker
                           const struct ab_config *config, struct ab_probe *probe);
 /* Fails the test unless all are finite and equal bit for bit, -0 as +0. Frees both. */
 void rig_check_same(const char *what, struct rig_result a, struct rig_result b);
+/* Twice in one rig gives the same: accumulators start at zero, arenas return to their marks, nothing is allocated. */
+void rig_check_repeats(const char *what, const struct ab_pipeline_ops *ops, const struct ab_config *config);
 /* |a - b| / |b|. Frees both. */
 double rig_distance(struct rig_result a, struct rig_result b);
 /* Fails the test unless two runs of one case are equal bit for bit, -0 as +0. */

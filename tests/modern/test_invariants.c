@@ -142,23 +142,9 @@ START_TEST(test_stages_really_run_in_parallel) {
 }
 END_TEST
 
-/* Twice the same: accumulators start at zero, arenas return to their marks, nothing is allocated. */
 START_TEST(test_step_repeats) {
   struct ab_config config = config_of(_i);
-  struct rig rig;
-  rig_new(&rig, &nnx_pipeline_ops, &ab_kernels_f32, &config, NULL);
-  struct rig_result results[2];
-  for (int i = 0; i < 2; i++) {
-    size_t arena = ab_arena_mark(&rig.s.arena), book = ab_arena_mark(&rig.s.book), calls = ab_mem_stats().calls;
-    ck_ok(rig_forward(&rig));
-    ck_ok(rig_backward(&rig));
-    ck_assert_uint_eq(ab_mem_stats().calls, calls);
-    ck_assert_uint_eq(ab_arena_mark(&rig.s.book), book);
-    ab_arena_release(&rig.s.arena, arena);
-    results[i] = rig_result_of(&rig, &config);
-  }
-  rig_check_same(name_of(_i), results[0], results[1]);
-  rig_free(&rig);
+  rig_check_repeats(name_of(_i), &nnx_pipeline_ops, &config);
 }
 END_TEST
 
