@@ -17,7 +17,7 @@ enum ab_fact {
   AB_FACT_B_RECOMPUTE,
   AB_FACT_A_TRUTH,      /* A and B differ: as near to float64 as the float32 oracle is (distance.h) */
   AB_FACT_B_TRUTH,
-  AB_FACT_A_SLOPE,      /* A and B differ: the gradient is the slope of the float64 loss (slope.h) */
+  AB_FACT_A_SLOPE,      /* A and B differ: the gradient is the slope of the float64 loss (distance.h) */
   AB_FACT_B_SLOPE,
   AB_FACT_SHARED,       /* A against float64, and both against MaxText's numbers */
   AB_FACT_COUNTERS,     /* executions, fetches, messages: as the config asks, and the same in both */
