@@ -3,7 +3,6 @@
 
 #include "diff_source.h"
 #include "diff_walk.h"
-#include "file.h"
 #include "mem.h"
 #include "number.h"
 #include "options.h"

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "mem.h"
-#include "metrics.h"
 #include "report_parts.h"
 
 /* Lines of the text report that stand in front of the table of a red one; all others are folded away. */

@@ -1,7 +1,6 @@
 #include <string.h>
 
 #include "golden_command.h"
-#include "mem.h"
 #include "outcome.h"
 
 const char *ab_golden_created(const struct ab_golden *golden) { return ab_golden_provenance(golden, "created"); }

@@ -4,7 +4,6 @@
 #include "file.h"
 #include "golden_command.h"
 #include "golden_diff.h"
-#include "mem.h"
 
 /* As asked; else as the golden that is replaced; else all. */
 static ab_status selection_of(enum ab_selection *out, const char *keep, const struct ab_golden *old) {

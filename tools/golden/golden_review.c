@@ -3,7 +3,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "file.h"
 #include "golden_command.h"
 #include "golden_diff.h"
 #include "mem.h"

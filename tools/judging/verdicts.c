@@ -4,7 +4,6 @@
 
 #include "file.h"
 #include "judgement.h"
-#include "observed.h"
 #include "upstream.h"
 
 /* Values of two sides for one comparison. */

@@ -11,7 +11,6 @@
 #include "process.h"
 #include "side_mode.h"
 #include "sides.h"
-#include "text.h"
 
 enum { ANSWER_MAX = 64 * 1024, STDOUT = 1, TIMEOUT = 600 };
 
