@@ -375,6 +375,8 @@ START_TEST(all_of_the_provenance_is_kept_under_its_key) {
     ck_assert_str_eq(ab_golden_provenance(g, kept[i][0]), kept[i][1]);
     ck_fails(ab_golden_add_provenance(g, kept[i][0], "again"), AB_EMISMATCH, "given twice");
   }
+  ck_ok(ab_golden_add_provenance(g, "aa", "first"));
+  ck_assert_str_eq(g->provenance[0].key, "aa");
   for (char key[] = "xa"; key[1] < 'z'; key[1]++) {
     ck_ok(ab_golden_add_provenance(g, key, key + 1));
     ck_assert_str_eq(ab_golden_provenance(g, key), key + 1);

@@ -334,8 +334,8 @@ START_TEST(an_annotation_names_the_file_of_its_sentence) {
   for (int length = 1; length < 140; length++) {
     char because[256], expected[256], *text;
     struct ab_sheet sheet;
-    snprintf(because, sizeof because, "%0*d:7:8: why", length, 0);
-    snprintf(expected, sizeof expected, "::error file=%0*d,line=7,title=", length, 0);
+    snprintf(because, sizeof because, "c:%0*d:7:8: why", length, 0);
+    snprintf(expected, sizeof expected, "::error file=c%%3A%0*d,line=7,title=", length, 0);
     ck_ok(ab_sheet_open(&sheet, AB_FORM_GITHUB, &(struct ab_about){"ab_compare", "0.1.0", NULL}));
     ck_ok(ab_sheet_entry(&sheet, &(struct ab_entry){.name = "t", .because = because, .config = "c.yml"}));
     ck_ok(ab_sheet_finish(&text, &sheet, AB_EXIT_USAGE));
