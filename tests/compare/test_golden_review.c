@@ -254,7 +254,7 @@ END_TEST
 START_TEST(a_long_changelog_keeps_every_entry) {
   enum { OLD = 9, OWN = 2 };
   struct ab_golden *old = golden_with(NULL), *now = golden_with(up);
-  char reason[16];
+  char reason[32];
   for (int i = 0; i < OLD + OWN; i++) {
     snprintf(reason, sizeof reason, "reason %d", i);
     ck_ok(ab_golden_log(i < OLD ? old : now, "2026-01-02", reason, NULL, i));
