@@ -9,6 +9,7 @@
 #include <strings.h>
 
 #include "number.h"
+#include "text.h"
 
 enum { LONGEST_NUMBER = 255 };
 
@@ -130,16 +131,36 @@ static void put(char *out, size_t size, size_t *used, const char *bytes, size_t 
     if (*used + 1 < size) out[*used] = bytes[i];
 }
 
+/* Of a character of ab_utf8_length's bytes. */
+static unsigned code_point(const char *s, size_t bytes) {
+  unsigned code = (unsigned char)*s & (bytes > 1 ? 0x7fu >> bytes : 0x7fu);
+  for (size_t i = 1; i < bytes; i++) code = code << 6 | ((unsigned char)s[i] & 0x3f);
+  return code;
+}
+
+/* libyaml refuses the others as they are, or takes them for the end of a line. */
+static bool stands_for_itself(unsigned code) {
+  if (code < 0x80) return code >= 0x20 && code < 0x7f && code != '"' && code != '\\';
+  return code >= 0xa0 && code != 0x2028 && code != 0x2029 && code != 0xfeff && code != 0xfffe && code != 0xffff;
+}
+
+static void spell_escape(char out[12], unsigned code) {
+  if (code == '\n' || code == '\t') snprintf(out, 12, "\\%c", code == '\n' ? 'n' : 't');
+  else if (code == '"' || code == '\\') snprintf(out, 12, "\\%c", (char)code);
+  else snprintf(out, 12, code < 0x100 ? "\\x%02X" : "\\u%04X", code);
+}
+
 static size_t spell_quoted(char *out, size_t size, const char *s) {
-  size_t used = 0;
+  size_t used = 0, bytes;
   put(out, size, &used, "\"", 1);
-  for (; *s; s++) {
-    char escape[8] = {'\\', *s, '\0'};
-    if (*s == '\n') escape[1] = 'n';
-    else if (*s == '\t') escape[1] = 't';
-    else if ((unsigned char)*s < 0x20 || *s == 0x7f) snprintf(escape, sizeof escape, "\\x%02X", (unsigned)*s);
-    else if (*s != '"' && *s != '\\') memcpy(escape, (char[2]){*s, '\0'}, 2);
-    put(out, size, &used, escape, strlen(escape));
+  for (; *s; s += bytes) {
+    char escape[12];
+    bytes = ab_utf8_length(s, strnlen(s, 4));
+    if (!bytes) bytes = 1;
+    unsigned code = code_point(s, bytes);
+    spell_escape(escape, code);
+    if (stands_for_itself(code)) put(out, size, &used, s, bytes);
+    else put(out, size, &used, escape, strlen(escape));
   }
   put(out, size, &used, "\"", 1);
   if (size) out[used < size ? used : size - 1] = '\0';
