@@ -244,7 +244,7 @@ static double fit_factor(const struct history *h) {
 
 static ab_status history_new(struct history *h, const struct ab_search *s) {
   const char *tensor = s->finding->id.tensor;
-  bool moment = strncmp(tensor, "mu/", 3) == 0 || strncmp(tensor, "nu/", 3) == 0;
+  bool moment = ab_is_moment(tensor);
   *h = (struct history){.s = s, .step = s->finding->id.step, .count = (size_t)s->got->observation.summary.count,
                         .moment = moment};
   snprintf(h->leaf, sizeof h->leaf, "%s", moment ? tensor + 3 : tensor);
@@ -290,8 +290,8 @@ static ab_status try_factor(struct ab_search *s, struct history *h, double noise
   if (h->count < 8 || !isfinite(k) || !(rest <= 4 * (1 + fabs(k)) * noise && rest <= 0.05 * wrong)) return AB_OK;
   for (size_t i = 0; i < s->q->truth->observations; i++) {
     const struct ab_identity *id = &s->q->truth->observation[i].observation.id;
-    bool scaled, moment = strncmp(id->tensor, "mu/", 3) == 0 || strncmp(id->tensor, "nu/", 3) == 0;
-    if (id->step != h->step || moment || ab_quantity_of(id) != AB_Q_PARAMETER) continue;
+    bool scaled;
+    if (id->step != h->step || ab_is_moment(id->tensor) || ab_quantity_of(id) != AB_Q_PARAMETER) continue;
     AB_TRY(ask_other(&scaled, s, id, k));
     all++;
     like += scaled;

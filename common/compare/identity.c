@@ -37,6 +37,8 @@ enum ab_quantity ab_quantity_of(const struct ab_identity *id) {
   return whole ? AB_Q_OUTPUT : AB_Q_ACTIVATION;
 }
 
+bool ab_is_moment(const char *tensor) { return strncmp(tensor, "mu/", 3) == 0 || strncmp(tensor, "nu/", 3) == 0; }
+
 const char *ab_quantity_name(enum ab_quantity quantity) {
   static const char *const names[] = {
       [AB_Q_METRIC] = "metric",       [AB_Q_OUTPUT] = "output",       [AB_Q_INPUT_GRADIENT] = "input gradient",

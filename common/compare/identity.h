@@ -23,6 +23,8 @@ enum ab_quantity {
 /* A parameter's path ends in /kernel, /scale, /embedding or /bias, or in weights, ff_1 or ff_2 (the simple blocks). */
 enum ab_quantity ab_quantity_of(const struct ab_identity *id);
 const char *ab_quantity_name(enum ab_quantity quantity);
+/* Whether a parameter's path is that of one of the optimizer's moments: mu/... or nu/.... */
+bool ab_is_moment(const char *tensor);
 
 bool ab_identity_equal(const struct ab_identity *a, const struct ab_identity *b);
 uint64_t ab_identity_hash(const struct ab_identity *id);

@@ -25,7 +25,7 @@ bool ab_kept(const struct ab_kept_window *window, const struct ab_identity *id) 
   if (window) return in_window(window, id);
   enum ab_quantity quantity = ab_quantity_of(id);
   if (quantity == AB_Q_WEIGHT_GRADIENT) return true;
-  if (quantity == AB_Q_PARAMETER) return strncmp(id->tensor, "mu/", 3) != 0 && strncmp(id->tensor, "nu/", 3) != 0;
+  if (quantity == AB_Q_PARAMETER) return !ab_is_moment(id->tensor);
   if (quantity == AB_Q_METRIC) return true;
   return strncmp(id->tensor, "pipeline/", strlen("pipeline/")) == 0;
 }
