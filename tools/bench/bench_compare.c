@@ -3,23 +3,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 
 #include "bench_cases.h"
+#include "bench_child.h"
 #include "mem.h"
 #include "process.h"
 #include "suite.h"
-
-static double seconds_of(const struct timeval *time) { return (double)time->tv_sec + (double)time->tv_usec * 1e-6; }
-
-/* Ours and that of the sides that have ended. */
-static double processor(void) {
-  struct rusage self, children;
-  getrusage(RUSAGE_SELF, &self);
-  getrusage(RUSAGE_CHILDREN, &children);
-  return seconds_of(&self.ru_utime) + seconds_of(&self.ru_stime) + seconds_of(&children.ru_utime) +
-         seconds_of(&children.ru_stime);
-}
 
 static void note_sides(struct bench_compare *out, const struct ab_judgement *j, bool first) {
   for (int i = 0; i < AB_SIDES; i++) {
@@ -43,11 +32,11 @@ static ab_status check_equal(const struct ab_judgement *j) {
 static ab_status one_round(struct bench_compare *out, const char *path, long round) {
   struct ab_judgement j;
   struct ab_request request = {.target = path};
-  double begin = ab_process_now(), used = processor();
+  double begin = ab_process_now(), used = bench_processor();
   AB_TRY(ab_judgement_open(&j, &request));
   ab_status status = ab_judgement_run(&j);
   out->seconds[round] = ab_process_now() - begin;
-  out->processor_seconds[round] = processor() - used;
+  out->processor_seconds[round] = bench_processor() - used;
   out->steps = j.opened.steps;
   if (status == AB_OK) status = check_equal(&j);
   if (status == AB_OK) note_sides(out, &j, round == 0);
@@ -73,13 +62,13 @@ ab_status bench_compare_measure(struct bench_compare *out, long rounds) {
 static ab_status run_suite(struct bench_suite *out, const struct ab_suite *suite) {
   struct ab_suite_result *results;
   struct ab_request plain = {0};
-  double begin = ab_process_now(), used = processor();
+  double begin = ab_process_now(), used = bench_processor();
   AB_TRY(ab_mem_new(&results, suite->rows, sizeof *results));
   ab_status status = ab_suite_run_rows(results, suite, &plain);
   enum ab_exit exit = ab_suite_exit(suite, results);
   ab_suite_results_free(results, suite->rows);
   AB_TRY(status);
-  *out = (struct bench_suite){.seconds = ab_process_now() - begin, .processor_seconds = processor() - used};
+  *out = (struct bench_suite){.seconds = ab_process_now() - begin, .processor_seconds = bench_processor() - used};
   for (size_t i = 0; i < suite->rows; i++) out->cases += !suite->row[i].skip;
   if (exit == AB_EXIT_EQUAL) return AB_OK;
   return AB_FAIL(AB_EMISMATCH, "the suite ends with '%s'; expected equal: run ab_compare --suite %s",
