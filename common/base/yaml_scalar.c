@@ -131,7 +131,7 @@ static void put(char *out, size_t size, size_t *used, const char *bytes, size_t 
     if (*used + 1 < size) out[*used] = bytes[i];
 }
 
-/* Of a character of ab_utf8_length's bytes. */
+/* Of a character of so many bytes. */
 static unsigned code_point(const char *s, size_t bytes) {
   unsigned code = (unsigned char)*s & (bytes > 1 ? 0x7fu >> bytes : 0x7fu);
   for (size_t i = 1; i < bytes; i++) code = code << 6 | ((unsigned char)s[i] & 0x3f);
@@ -156,11 +156,14 @@ static size_t spell_quoted(char *out, size_t size, const char *s) {
   for (; *s; s += bytes) {
     char escape[12];
     bytes = ab_utf8_length(s, strnlen(s, 4));
-    if (!bytes) bytes = 1;
+    if (!bytes) bytes = 1; /* no UTF-8, which libyaml hands to nobody */
     unsigned code = code_point(s, bytes);
+    if (stands_for_itself(code)) {
+      put(out, size, &used, s, bytes);
+      continue;
+    }
     spell_escape(escape, code);
-    if (stands_for_itself(code)) put(out, size, &used, s, bytes);
-    else put(out, size, &used, escape, strlen(escape));
+    put(out, size, &used, escape, strlen(escape));
   }
   put(out, size, &used, "\"", 1);
   if (size) out[used < size ? used : size - 1] = '\0';
