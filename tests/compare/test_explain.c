@@ -1,5 +1,6 @@
 /* Every row of the table of explanations, on recordings whose mistake is known; and what is not explained. */
 #include "explain_rig.h"
+#include "float_bits.h"
 
 /* One gradient of the truth and a wrong one made from it. */
 struct shape_row {
@@ -26,14 +27,10 @@ static void swap_rows(float *got, const float *truth) {
 static void rotate_columns(float *got, const float *truth) {
   for (int i = 0; i < COUNT; i++) got[i] = truth[i / COLUMNS * COLUMNS + (i + 2) % COLUMNS];
 }
-static void round_to_16(float *got, const float *truth) {
-  for (int i = 0; i < COUNT; i++) {
-    uint32_t bits;
-    memcpy(&bits, &truth[i], sizeof bits);
-    bits &= 0xffff0000u;
-    memcpy(&got[i], &bits, sizeof bits);
-  }
+static void keep_bits(float *got, const float *truth, uint32_t mask) {
+  for (int i = 0; i < COUNT; i++) got[i] = ab_float_of_bits(ab_bits_of_float(truth[i]) & mask);
 }
+static void round_to_16(float *got, const float *truth) { keep_bits(got, truth, 0xffff0000u); }
 static void put_nan(float *got, const float *truth) {
   memcpy(got, truth, COUNT * sizeof *got);
   got[5] = NAN;
@@ -57,14 +54,7 @@ static void transpose_but_for_the_last(float *got, const float *truth) {
 static void copy_a_row(float *got, const float *truth) {
   for (int i = 0; i < COUNT; i++) got[i] = truth[i + (i / COLUMNS == 1 ? 3 * COLUMNS : 0)];
 }
-static void round_to_half(float *got, const float *truth) {
-  for (int i = 0; i < COUNT; i++) {
-    uint32_t bits;
-    memcpy(&bits, &truth[i], sizeof bits);
-    bits &= 0xffffe000u;
-    memcpy(&got[i], &bits, sizeof bits);
-  }
-}
+static void round_to_half(float *got, const float *truth) { keep_bits(got, truth, 0xffffe000u); }
 static void round_but_for_the_last(float *got, const float *truth) {
   round_to_16(got, truth);
   got[COUNT - 1] = truth[COUNT - 1];
