@@ -266,7 +266,7 @@ static ab_status check_schema(const struct ab_json *root) {
   const struct ab_json *value = ab_json_find(root, "schema");
   if (strncmp(schema, family, strlen(family)) != 0) return ab_json_fail(value, "is not that of a golden");
   char reason[192];
-  bool older = strcmp(schema, AB_GOLDEN_SCHEMA) < 0;
+  bool older = strverscmp(schema, AB_GOLDEN_SCHEMA) < 0; /* 10 is newer than 2 */
   snprintf(reason, sizeof reason, "is '%.40s', this program reads " AB_GOLDEN_SCHEMA "%s", schema,
            older ? "; record the case anew: ab_golden record CASE --reason TEXT (its changelog begins anew)"
                  : ": a newer abpipe wrote it");

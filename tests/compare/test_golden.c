@@ -186,6 +186,7 @@ static const struct {
   const char *from, *to, *sentence;
 } mutation[] = {
     {"abpipe-golden/2", "abpipe-golden/3", "'abpipe-golden/3', this program reads abpipe-golden/2: a newer abpipe"},
+    {"abpipe-golden/2", "abpipe-golden/10", "'abpipe-golden/10', this program reads abpipe-golden/2: a newer abpipe"},
     {"abpipe-golden/2", "abpipe-golden/1", "'abpipe-golden/1', this program reads abpipe-golden/2; record the case anew"},
     {"abpipe-golden/2", "abpipe-report/1", "is not that of a golden"},
     {"\"schema\"", "\"Schema\"", "schema"},
