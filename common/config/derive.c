@@ -240,7 +240,7 @@ static ab_status check_microbatches(const struct ab_config *c) {
 
 /* A step is planned by walking it. */
 static ab_status check_walk(const struct ab_config *c) {
-  char expected[200];
+  char expected[200], why[80] = "";
   double iterations = 0, layers = (double)c->num_decoder_layers;
   if (c->pipelined) {
     iterations = (double)c->num_pipeline_microbatches * (double)c->num_pipeline_repeats + (double)ab_pipeline_depth(c);
@@ -249,8 +249,8 @@ static ab_status check_walk(const struct ab_config *c) {
   }
   layers *= (double)c->gradient_accumulation_steps;
   if (layers <= AB_CONFIG_WALK_MAX) return AB_OK;
-  snprintf(expected, sizeof expected,
-           "fewer: with %.0f iterations of the pipeline a step runs %.0f layers, of at most %d", iterations, layers,
+  if (c->pipelined) snprintf(why, sizeof why, "with %.0f iterations of the pipeline ", iterations);
+  snprintf(expected, sizeof expected, "fewer: %sa step runs %.0f layers, of at most %d", why, layers,
            AB_CONFIG_WALK_MAX);
   return refuse(c, c->pipelined ? "num_pipeline_microbatches" : "num_decoder_layers", expected);
 }

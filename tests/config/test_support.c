@@ -82,7 +82,8 @@ START_TEST(a_step_runs_so_many_layers_at_most) {
               "key 'num_pipeline_microbatches' is 524286, expected fewer: with 524287 iterations of the pipeline a step "
               "runs 1048577 layers, of at most 1048576");
   must_accept(NULL, "base_num_decoder_layers=1048576");
-  must_refuse(NULL, "base_num_decoder_layers=1048577", "key 'num_decoder_layers' is 1048577, expected fewer");
+  must_refuse(NULL, "base_num_decoder_layers=1048577",
+              "key 'num_decoder_layers' is 1048577, expected fewer: a step runs 1048577 layers, of at most 1048576");
 }
 END_TEST
 
