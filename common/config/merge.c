@@ -133,8 +133,8 @@ static ab_status read_parent(struct ab_yaml **out, const struct ab_yaml *child, 
   if (status != AB_ENOTFOUND)
     return AB_FAIL(status, "%s:%d:%d: key 'base_config': %s", child->name, name->line, name->column,
                    ab_status_message());
-  return AB_FAIL(AB_ECONFIG, "%s:%d:%d: key 'base_config' names '%s', which is neither in %s nor in %s", child->name,
-                 name->line, name->column, name->string, folders[0], folders[1]);
+  return AB_FAIL(AB_ECONFIG, "%s:%d:%d: key 'base_config' names '%.512s', which is neither in %s nor in %s",
+                 child->name, name->line, name->column, name->string, folders[0], folders[1]);
 }
 
 /* Child first into chain[]; the caller applies them from the end. */
