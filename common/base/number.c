@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-
 static locale_t c_locale;
 static void open_locale(void) { c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0); }
 
