@@ -41,6 +41,7 @@ START_TEST(values_are_read_as_written) {
   ck_ok(ab_json_get_array(&a, root, "a"));
   ck_assert_uint_eq(ab_json_size(a), 3);
   ck_assert_ptr_null(ab_json_at(a, 3));
+  ck_assert_ptr_null(ab_json_at(ab_json_at(a, 1), 1));
   ck_ok(ab_json_get_int64(&i, ab_json_at(a, 2), "x"));
   ck_assert_int_eq(i, -5);
   ck_assert_int_eq(ab_json_type(ab_json_find(root, "n")), AB_JSON_NULL);
@@ -78,6 +79,41 @@ START_TEST(sentences_name_text_place_and_key) {
   ck_fails(ab_json_get_string(&s, step, "z"), AB_EFORMAT, "NUL");
   ck_fails(ab_json_get_object(&step, root, "steps"), AB_EFORMAT, "is an array, expected an object");
   ab_json_free(root);
+}
+END_TEST
+
+START_TEST(an_object_has_exactly_its_keys) {
+  static const char *const keys[] = {"a", "?b", NULL};
+  static const struct {
+    const char *text, *sentence; /* NULL: is taken */
+  } rows[] = {{"{\"a\": 1}", NULL},
+              {"{\"b\": 1, \"a\": 1}", NULL},
+              {"{\"b\": 1}", "g.json lacks the key 'a'"},
+              {"{\"a\": 1, \"?b\": 1}", "g.json: '?b' is not a key of a row"},
+              {"{\"a\": 1, \"c\": 1}", "g.json: 'c' is not a key of a row"},
+              {"[1]", "g.json is an array, expected an object"}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    struct ab_json *root = parse(rows[i].text);
+    if (rows[i].sentence) ck_fails(ab_json_only_keys(root, keys, "a row"), AB_EFORMAT, rows[i].sentence);
+    else ck_ok(ab_json_only_keys(root, keys, "a row"));
+    ab_json_free(root);
+  }
+}
+END_TEST
+
+START_TEST(a_number_that_is_none_has_one_of_three_words) {
+  static const char *const rows[][2] = {
+      {"{\"nonfinite\": \"NaN\"}", "g.json: 'nonfinite' is not one of nan, inf, -inf"},
+      {"{\"nonfinite\": 1}", "g.json: 'nonfinite' is a number, expected a string"},
+      {"{\"nonfinite\": \"nan\", \"x\": 1}", "g.json is an object, expected a number"},
+      {"{\"finite\": \"nan\"}", "g.json is an object, expected a number"},
+      {"\"nan\"", "g.json is a string, expected a number"}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    double d;
+    struct ab_json *root = parse(rows[i][0]);
+    ck_fails(ab_json_double_or_nonfinite(&d, root), AB_EFORMAT, rows[i][1]);
+    ab_json_free(root);
+  }
 }
 END_TEST
 
@@ -323,6 +359,8 @@ START_TEST(what_is_written_is_read_back) {
   ck_assert(isnan(d));
   ck_ok(ab_json_double_or_nonfinite(&d, ab_json_at(values, 3)));
   ck_assert(d == -INFINITY);
+  ck_ok(ab_json_double_or_nonfinite(&d, ab_json_at(values, 4)));
+  ck_assert(d == INFINITY);
   ck_fails(ab_json_double(&d, ab_json_at(values, 3)), AB_EFORMAT, "'values[3]' is an object, expected a number");
   ck_fails(ab_json_get_double(&d, root, "none"), AB_EFORMAT, "is null, expected a number");
   cJSON *theirs = cJSON_Parse(text);
@@ -394,6 +432,8 @@ static Suite *suite(void) {
   tcase_add_test(c, values_are_read_as_written);
   tcase_add_test(c, members_come_in_order);
   tcase_add_test(c, sentences_name_text_place_and_key);
+  tcase_add_test(c, an_object_has_exactly_its_keys);
+  tcase_add_test(c, a_number_that_is_none_has_one_of_three_words);
   tcase_add_test(c, a_value_knows_its_line);
   tcase_add_test(c, rejections_have_line_and_column);
   tcase_add_test(c, escapes_are_utf_8_of_every_length);
