@@ -123,7 +123,7 @@ static bool is_choice(const char *choices, const char *text) {
   size_t length = strlen(text);
   for (const char *at = choices; at; at = strstr(at, ", ")) {
     if (*at == ',') at += 2;
-    if (strncmp(at, text, length) == 0 && (at[length] == ',' || !at[length])) return true;
+    if (strcspn(at, ",") == length && strncmp(at, text, length) == 0) return true;
   }
   return false;
 }
@@ -134,7 +134,7 @@ static ab_status fill_string(struct ab_config *config, const struct field *field
   if (node->type == AB_YAML_LIST || node->type == AB_YAML_MAP)
     return ab_value_refuse(config->values, row, "a string");
   if (!field->expected && node->type == AB_YAML_NULL) text = "";
-  if (field->expected && (!*text || !is_choice(field->expected, text))) {
+  if (field->expected && !is_choice(field->expected, text)) {
     char expected[600] = "one of ";
     strncat(expected, field->expected, sizeof expected - 8);
     return ab_value_refuse(config->values, row, expected);

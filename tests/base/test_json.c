@@ -407,6 +407,50 @@ START_TEST(an_open_container_is_a_failure) {
 }
 END_TEST
 
+START_TEST(nothing_is_written_deeper_than_64) {
+  for (int depth = 63; depth <= 65; depth++) {
+    struct ab_json_writer *w;
+    char *text;
+    ck_ok(ab_json_writer_new(&w));
+    for (int i = 0; i < depth; i++) ab_json_put_array(w, NULL, true);
+    for (int i = 0; i < depth; i++) ab_json_put_end(w);
+    if (depth > 64) {
+      ck_fails(ab_json_writer_text(&text, w), AB_EFORMAT, "nested deeper than 64");
+      continue;
+    }
+    ck_ok(ab_json_writer_text(&text, w));
+    ck_assert_uint_eq(strlen(text), 2 * (size_t)depth + 1);
+    ab_mem_free(text);
+  }
+}
+END_TEST
+
+static int files;
+
+static ab_status write_file(const char *path, const void *bytes, size_t size) {
+  files++;
+  if (strcmp(path, "full")) return size == 3 && !memcmp(bytes, "[]\n", 3) ? AB_OK : AB_EFORMAT;
+  return AB_FAIL(AB_EIO, "%s: no space", path);
+}
+
+static struct ab_json_writer *array_writer(bool ended) {
+  struct ab_json_writer *w;
+  ck_ok(ab_json_writer_new(&w));
+  ab_json_put_array(w, NULL, true);
+  if (ended) ab_json_put_end(w);
+  return w;
+}
+
+START_TEST(only_a_whole_text_goes_into_a_file) {
+  files = 0;
+  ck_fails(ab_json_writer_file(array_writer(false), "f", write_file), AB_EFORMAT, "1 open containers");
+  ck_assert_int_eq(files, 0);
+  ck_fails(ab_json_writer_file(array_writer(true), "full", write_file), AB_EIO, "no space");
+  ck_ok(ab_json_writer_file(array_writer(true), "f", write_file));
+  ck_assert_int_eq(files, 2);
+}
+END_TEST
+
 static ab_status parse_and_write(void) {
   static char text[4096];
   struct ab_json *root;
@@ -445,6 +489,8 @@ static Suite *suite(void) {
   tcase_add_test(c, what_is_written_is_read_back);
   tcase_add_test(c, a_text_grows_where_it_has_to);
   tcase_add_test(c, an_open_container_is_a_failure);
+  tcase_add_test(c, nothing_is_written_deeper_than_64);
+  tcase_add_test(c, only_a_whole_text_goes_into_a_file);
   tcase_add_test(c, every_refused_allocation_is_survived);
   suite_add_tcase(s, c);
   return s;

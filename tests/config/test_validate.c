@@ -150,6 +150,16 @@ START_TEST(a_value_out_of_range_is_refused) {
 END_TEST
 
 /* The edges of one range, n - 1, n, n + 1. */
+START_TEST(a_list_of_choices_is_no_choice) {
+  static const char *const texts[] = {"lr_schedule_type: cosine, wsd\n", "wsd_decay_style: linear, cosine\n",
+                                      "remat_policy: full, minimal\n", "remat_policy: \", full\"\n"};
+  char *folder = new_scratch();
+  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+    must_refuse(write_text(folder, "c.yml", texts[i]), "", ", expected one of ");
+  free_scratch(folder);
+}
+END_TEST
+
 START_TEST(ranges_hold_at_their_edges) {
   must_accept(NULL, "decoder_block=simple base_emb_dim=2147483646");
   must_accept(NULL, "decoder_block=simple base_emb_dim=2147483647");
@@ -383,6 +393,7 @@ static Suite *suite(void) {
   tcase_add_test(c, a_value_of_the_wrong_kind_is_refused);
   tcase_add_test(c, each_tensor_has_a_place_of_its_own);
   tcase_add_test(c, a_value_out_of_range_is_refused);
+  tcase_add_test(c, a_list_of_choices_is_no_choice);
   tcase_add_test(c, ranges_hold_at_their_edges);
   tcase_add_test(c, the_parameter_scale_multiplies_dimensions);
   tcase_add_test(c, batch_sizes_follow_maxtext);

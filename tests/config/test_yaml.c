@@ -70,6 +70,7 @@ static const struct {
     {"\"\"", AB_YAML_STRING, "\"\""},
     {"gs://bucket/x", AB_YAML_STRING, "gs://bucket/x"},
     {"c4/en:3.1.0", AB_YAML_STRING, "c4/en:3.1.0"},
+    {"\"a:\"", AB_YAML_STRING, "\"a:\""},
     {"2024-01-01", AB_YAML_STRING, "\"2024-01-01\""},
     {"\"a\\nb\\\"c\"", AB_YAML_STRING, "\"a\\nb\\\"c\""},
     {"\"\\x01\"", AB_YAML_STRING, "\"\\x01\""},
