@@ -152,6 +152,8 @@ START_TEST(rejections_have_line_and_column) {
       {"[\"\\udc00\\udc00\"]", "g.json:1:3: half of a surrogate pair"},
       {"[\"\\udfff\"]", "g.json:1:3: half of a surrogate pair"},
       {"[01]", "g.json:1:3: expected ',' or ']', found '1'"},
+      {"[1\x7f]", "g.json:1:3: expected ',' or ']', found byte 0x7f"},
+      {"[- 1]", "g.json:1:3: expected a digit, found byte 0x20"},
       {"1 2", "g.json:1:3: expected the end, found '2'"},
       {"\xef\xbb\xbf{}", "g.json:1:1: a byte order mark"},
       {"\xef\xbb\xbf", "g.json:1:1: a byte order mark"},

@@ -109,6 +109,17 @@ START_TEST(a_missing_or_unreadable_file_is_refused) {
 }
 END_TEST
 
+START_TEST(a_file_may_be_the_first_argument) {
+  char arguments[1100];
+  const char *file = write_text(folder, "c.yml", "steps: 7\n");
+  check_value(NULL, file, "steps", "7");
+  snprintf(arguments, sizeof arguments, "%s steps=9", file);
+  check_value(NULL, arguments, "steps", "9");
+  must_refuse(file, file, "is not of the form key=value");
+  check_value(NULL, "run_name=c.yml", "run_name", "c.yml");
+}
+END_TEST
+
 /* The model file */
 
 START_TEST(a_model_file_beats_the_file_and_an_equal_override_is_accepted) {
@@ -310,6 +321,7 @@ static Suite *suite(void) {
   tcase_add_test(c, a_bad_parent_is_refused);
   tcase_add_test(c, the_chain_of_parents_has_a_limit);
   tcase_add_test(c, a_missing_or_unreadable_file_is_refused);
+  tcase_add_test(c, a_file_may_be_the_first_argument);
   tcase_add_test(c, a_model_file_beats_the_file_and_an_equal_override_is_accepted);
   tcase_add_test(c, a_different_override_needs_override_model_config);
   tcase_add_test(c, a_file_that_overrides_by_itself_beats_the_model_file);

@@ -267,6 +267,7 @@ static const struct {
     {"nothing: an absolute path for a name", "/etc/passwd", HEADER("'<f4'", "False", "(2, 3)"), 24, NULL},
     {"nothing: rank 0", "a.npy", HEADER("'<f4'", "False", "()"), 4, NULL},
     {"nothing: no elements", "a.npy", HEADER("'<f4'", "True", "(0, 3)"), 0, NULL},
+    {"nothing: an extent of 9 between blanks", "a.npy", HEADER("'|u1'", "False", "( 9 , )"), 9, NULL},
     {"nothing: rank 8", "a.npy", HEADER("'<f4'", "True", "(6,1,1,1,1,1,1,1)"), 24, NULL},
 };
 
