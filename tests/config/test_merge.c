@@ -156,7 +156,8 @@ END_TEST
 
 START_TEST(the_note_names_a_value_that_gave_way) {
   struct ab_config *c = must_load(
-      write_text(folder, "c.yml", "model_name: llama2-7b\nbase_emb_dim: 128\ndecoder_block: simple\n"), "");
+      write_text(folder, "c.yml",
+                 "model_name: llama2-7b\nbase_emb_dim: 128\ndecoder_block: simple\nbase_mlp_dim: 11008\n"), "");
   char *text = NULL;
   size_t size = 0;
   FILE *out = open_memstream(&text, &size);
@@ -165,6 +166,7 @@ START_TEST(the_note_names_a_value_that_gave_way) {
   ck_assert_ptr_nonnull(strstr(text, "base_emb_dim: 128 of "));
   ck_assert_ptr_nonnull(strstr(text, "c.yml:2:15 gives way to 4096 of the model file"));
   ck_assert_ptr_nonnull(strstr(text, "c.yml:3:16 gives way to llama2 of the model file"));
+  ck_assert_ptr_null(strstr(text, "base_mlp_dim")); /* as in the model file */
   free(text);
   ab_config_free(c);
 }
