@@ -280,6 +280,35 @@ START_TEST(a_metric_has_a_relative_error) {
 }
 END_TEST
 
+/* The bound of a tensor or of a metric: the farther of two oracles counts, and without any there is none. */
+START_TEST(the_bound_is_the_distance_of_the_oracles) {
+  const struct ab_side_result *truth = &run[TRUTH];
+  size_t seen[2] = {0};
+  for (size_t i = 0; i < truth->recording->observations + truth->recording->metrics; i++) {
+    struct ab_identity id = {.microbatch = -1, .layer = -1};
+    bool metric = i >= truth->recording->observations;
+    const struct ab_metric *m = metric ? &truth->recording->metric[i - truth->recording->observations].metric : NULL;
+    if (metric) snprintf(id.tensor, sizeof id.tensor, "%s", m->name);
+    if (metric) id.step = m->step;
+    else id = truth->recording->observation[i].observation.id;
+    double near = metric ? ab_metric_error(&run[NEAR], m) : ab_tensor_error(&run[NEAR], truth, &id);
+    double far = metric ? ab_metric_error(&run[FAR], m) : ab_tensor_error(&run[FAR], truth, &id);
+    if (!(near < far)) continue;
+    seen[metric]++;
+    for (int who = 0; who < 5; who++) { /* bit 0: the far one is the other; 4: no oracle; 3: no truth */
+      struct ab_own_distance own = {&run[NEAR], truth, who == 1 || who == 2 ? &run[FAR] : NULL};
+      double given = -1, bound = -1;
+      if (who == 2) own.oracle = &run[FAR], own.other = &run[NEAR];
+      if (who == 3) own.truth = NULL;
+      if (who == 4) own.oracle = NULL;
+      ab_own_bounds(&own, &id, &given, &bound);
+      ck_assert_msg(bound == (who >= 3 ? -1 : who ? far : near), "%s, case %d: %g", id.tensor, who, bound);
+    }
+  }
+  ck_assert(seen[0] > 30 && seen[1] > 2);
+}
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("truth");
   TCase *tests = tcase_create("truth");
@@ -292,6 +321,7 @@ int main(void) {
   tcase_add_test(tests, where_float64_has_no_say_nothing_is_said);
   tcase_add_test(tests, sides_that_agree_can_be_held_to_the_slope);
   tcase_add_test(tests, a_metric_has_a_relative_error);
+  tcase_add_test(tests, the_bound_is_the_distance_of_the_oracles);
   suite_add_tcase(suite, tests);
   return ab_run_suite(suite);
 }

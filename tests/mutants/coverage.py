@@ -13,7 +13,7 @@ BEFORE = {'common/compare/judge.c': ('judge', 'verdict'),
           'common/config/fields.c': ('validate',), 'common/config/derive.c': ('validate',),
           'common/config/values.c': ('validate',), 'common/config/remat_keys.c': ('validate',),
           'tools/judging/residuals.c': ('dispatch_residuals',),
-          'tools/judging/verdicts.c': ('judgement',), 'tools/judging/judgement.c': ('orders',),
+          'tools/judging/verdicts.c': ('verdicts', 'judgement'), 'tools/judging/judgement.c': ('orders',),
           'tools/judging/reference.c': ('reference',)}
 # What is compiled as a part of another file.
 INCLUDED = {'common/compare/metrics_lanes.h': 'common/compare/metrics_chunk.c'}
