@@ -78,7 +78,8 @@ static const struct {
   size_t one, both;
   int stage;
 } more[] = {{AB_COUNT_EXECUTE, 2, 2, 0},   {"gather/calls", 2, 2, 0},  {"recompute/mystery", 2, 2, 0},
-            {"residual/mystery", 1, 2, 0}, {"ring/messages", 1, 0, 0}, {AB_COUNT_RNG_KEY_0, 1, 2, 99}, {NULL, 1, 2, 0}};
+            {"recompute/mlp_residual", 2, 2, 0}, {"residual/mystery", 1, 2, 0}, {"ring/messages", 1, 0, 0},
+            {AB_COUNT_RNG_KEY_0, 1, 2, 99}, {NULL, 1, 2, 0}};
 enum { MORE = sizeof more / sizeof *more };
 
 /* sides: a bit each. */

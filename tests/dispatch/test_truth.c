@@ -263,6 +263,25 @@ START_TEST(sides_that_agree_can_be_held_to_the_slope) {
 }
 END_TEST
 
+/* A gradient of nothing is measured by the other one's; a side that began with no weights has no direction. */
+START_TEST(a_side_without_a_gradient_is_no_slope) {
+  for (int lacking = 0; lacking < 2; lacking++) {
+    struct rig rig;
+    const struct along g = along(&run[NEAR], 0);
+    rise = g.slope;
+    rig_new(&rig, NEAR, NEAR, -1);
+    rig.j.request.check_slope = true;
+    ck_ok(ab_recording_new(&rig.side[lacking].recording, "nothing"));
+    ck_ok(ab_judge_nearer(&rig.j));
+    ck_assert_uint_eq(slope.runs, lacking == AB_SIDE_B);
+    if (lacking == AB_SIDE_B) check(&rig, AB_FACT_A_SLOPE, AB_HOLDS, AB_BROKEN);
+    if (lacking == AB_SIDE_B) ck_assert_double_eq_tol(rig.j.slope.scale / (g.length / sqrt(g.count)), 1, 1e-12);
+    ab_recording_free(rig.side[lacking].recording);
+    rig_free(&rig);
+  }
+}
+END_TEST
+
 START_TEST(a_metric_has_a_relative_error) {
   static const struct {
     double side, truth, error;
@@ -320,6 +339,7 @@ int main(void) {
   tcase_add_test(tests, the_side_whose_gradient_is_no_slope_is_wrong);
   tcase_add_test(tests, where_float64_has_no_say_nothing_is_said);
   tcase_add_test(tests, sides_that_agree_can_be_held_to_the_slope);
+  tcase_add_test(tests, a_side_without_a_gradient_is_no_slope);
   tcase_add_test(tests, a_metric_has_a_relative_error);
   tcase_add_test(tests, the_bound_is_the_distance_of_the_oracles);
   suite_add_tcase(suite, tests);

@@ -4,8 +4,10 @@
 #include <string.h>
 
 #include "blind.h"
+#include "judgement.h"
 #include "mem.h"
 #include "tap.h"
+#include "what_if.h"
 
 static struct ab_config *config;
 static struct ab_recording *recording;
@@ -109,6 +111,61 @@ START_TEST(after_perturbing_only_weights_are_looked_at) {
 }
 END_TEST
 
+/* Passes with one input changed each. By that of `pass` a tensor is another, or else the loss; -1: nothing came back. */
+static int pass_that_shows;
+static bool by_tensor;
+
+static void put_loss(int step, double value) {
+  struct ab_metric loss = {.step = step, .name = "loss", .value = value};
+  ck_ok(ab_recording_add_metric(recording, &loss));
+}
+
+ab_status __wrap_ab_judgement_run_what_if(struct ab_judgement *j, const char *words);
+ab_status __wrap_ab_judgement_run_what_if(struct ab_judgement *j, const char *words) {
+  struct ab_what_if_plan plan;
+  struct ab_side_result *passes = &j->side[AB_SIDE_WHAT_IF_PASSES];
+  ck_ok(ab_what_if_plan(&plan, &j->opened, words));
+  ab_recording_free(recording);
+  ck_ok(ab_recording_new(&recording, "passes"));
+  for (int p = 0; p < (int)plan.passes; p++) {
+    bool shows = p == pass_that_shows;
+    observe(p, 0, "mlp/wo/kernel", AB_BACKWARD, shows && by_tensor ? 2 : 1);
+    put_loss(p, shows && !by_tensor ? 2 : 1);
+  }
+  passes->recording = recording;
+  passes->values = pass_that_shows < 0 ? NULL : (void *)passes; /* never read */
+  return AB_OK;
+}
+
+/* As when a tensor or the loss depends on one input alone. */
+START_TEST(an_input_that_changes_nothing_is_unobserved) {
+  char path[1024];
+  struct ab_side_result side[AB_SIDES] = {0};
+  struct ab_judgement j = {.side = side, .teeth = &teeth};
+  struct ab_what_if_plan plan;
+  snprintf(path, sizeof path, "%s/tests/fixtures/faults/circ.yml", getenv("AB_SOURCE_ROOT"));
+  ck_ok(ab_case_open(&j.opened, &(struct ab_request){.target = path}));
+  ck_ok(ab_what_if_plan(&plan, &j.opened, AB_WHAT_IF_NUDGE));
+  ck_assert_uint_gt(plan.passes, 3);
+  for (int i = 0; i < 2 * (int)plan.passes; i++) {
+    pass_that_shows = i / 2;
+    by_tensor = i % 2;
+    teeth = (struct ab_teeth){0};
+    ck_ok(ab_judge_perturbed(&j));
+    ck_assert(teeth.perturbed);
+    ck_assert_uint_eq(teeth.unobserveds, pass_that_shows ? plan.passes - 2 : 0);
+    for (int p = 1; p < (int)plan.passes; p++)
+      ck_assert(listed(plan.what[p].sentence, "nothing else changes") == (pass_that_shows && p != pass_that_shows));
+  }
+  pass_that_shows = -1;
+  teeth = (struct ab_teeth){0};
+  ck_ok(ab_judge_perturbed(&j));
+  ck_assert(!teeth.perturbed && !teeth.unobserveds && j.notes == 1);
+  ab_mem_free(j.note[0]);
+  ab_case_close(&j.opened);
+}
+END_TEST
+
 static Suite *suite(void) {
   Suite *s = suite_create("unobserved");
   TCase *c = tcase_create("unobserved");
@@ -118,6 +175,7 @@ static Suite *suite(void) {
   tcase_add_test(c, a_block_that_does_not_read_them);
   tcase_add_test(c, labels_that_do_not_count);
   tcase_add_test(c, after_perturbing_only_weights_are_looked_at);
+  tcase_add_test(c, an_input_that_changes_nothing_is_unobserved);
   suite_add_tcase(s, c);
   return s;
 }

@@ -3,10 +3,12 @@
 #include <string.h>
 
 #include "expectation.h"
+#include "mem.h"
 #include "observed.h"
 #include "sown.h"
 #include "tap.h"
 #include "threefry.h"
+#include "version.h"
 
 enum { OVERRIDES = 3 };
 
@@ -139,6 +141,7 @@ static const struct {
      {"set_remat_policy_on_pipeline_iterations=false", "upstream_faithful=B13"}, AB_FAMILY_LINEN, 2 * 9 * 2 * 5, 0},
     {REFERENCE "p09_llama2", {ONCE}, AB_FAMILY_LINEN, 2 * 9 * 2, 0},
     {"golden/layers_outside/config.yml", {ONCE}, AB_FAMILY_NNX, 2 * 2 * 9, 0},
+    {"golden/layers_outside/config.yml", {ONCE, "upstream_faithful=B7"}, AB_FAMILY_NNX, 2 * 2 * 9, 0},
     {"golden/layers_outside/config.yml", {ONCE, "scan_layers_per_stage=false"}, AB_FAMILY_LINEN, 2 * 2 * 18, 0},
     {SMALL, {ONCE}, AB_FAMILY_NNX, 2 * 2 * 9 * 2, 0}};
 enum { GATHERS = sizeof gathers / sizeof *gathers, BYTES = 840 };
@@ -351,7 +354,7 @@ END_TEST
 START_TEST(an_unknown_position_is_not_ignored) {
   static const char *const names[] = {"rng/", "rng/key/2", "rng/params/key/0", "rng/counter", "rng/key"};
   static const struct ab_counter apart[] = {{.id = {.microbatch = 0, .layer = -1}, .at = {-1, 0, 0, false}},
-                                            {.id = {.microbatch = -1, .layer = 1}, .at = {-1, 0, 0, false}},
+                                            {.id = {.microbatch = -1, .layer = 0}, .at = {-1, 0, 0, false}},
                                             {.id = {.microbatch = -1, .layer = -1}, .at = {0, 0, 0, false}},
                                             {.id = {.microbatch = -1, .layer = -1}, .at = {-1, 0, 0, true}}};
   struct ab_case c;
@@ -369,6 +372,32 @@ START_TEST(an_unknown_position_is_not_ignored) {
       ck_ok(ab_recording_add_counter(r, &counter));
       ck_fails(check_rng(&c, ways[way], r), AB_EMISMATCH, "a counter 'rng/count' of repeat 0, stage 0");
     }
+  }
+  ab_case_close(&c);
+}
+END_TEST
+
+/* A side that reports no position is excused by its header alone, and where one is owed. */
+START_TEST(only_an_older_build_owes_no_position) {
+  static const struct {
+    const char *header;
+    enum ab_rng way;
+    bool positions, older;
+  } rows[] = {{NULL, AB_RNG_CARRIED, false, true},
+              {"{\"reports\":[]}", AB_RNG_CARRIED, false, true},
+              {"{\"reports\":[\"" AB_REPORTS_RNG "\"]}", AB_RNG_CARRIED, false, false},
+              {NULL, AB_RNG_CARRIED, true, false},
+              {NULL, AB_RNG_NONE, false, false}};
+  struct ab_case c;
+  open_case(&c, SMALL, (const char *const[OVERRIDES]){NULL});
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    struct ab_recording *r = counted("nnx", -1);
+    bool older = !rows[i].older;
+    if (rows[i].header) ck_ok(ab_mem_string(&r->header, rows[i].header));
+    if (rows[i].positions) add(r, "rng/key/0", 0, 0, 0, 1);
+    ck_ok(ab_rng_predates(&older, r, &c, &(struct ab_route){.name = "nnx", .rng = rows[i].way}));
+    ck_assert_msg(older == rows[i].older, "row %zu", i);
+    ab_recording_free(r);
   }
   ab_case_close(&c);
 }
@@ -421,6 +450,7 @@ int main(void) {
   tcase_add_test(tests, every_word_and_draw_counts);
   tcase_add_test(tests, every_position_is_reported_once);
   tcase_add_test(tests, an_unknown_position_is_not_ignored);
+  tcase_add_test(tests, only_an_older_build_owes_no_position);
   tcase_add_test(tests, a_counter_that_one_engine_lacks_differs);
   tcase_add_test(tests, more_kinds_of_counters_than_fit_are_no_agreement);
   suite_add_tcase(suite, tests);
