@@ -37,17 +37,17 @@ static ab_status refuse(const struct ab_config *config, const char *key, const c
 struct dimension {
   const char *base, *result;
   int64_t *field; /* NULL: kept in the values only */
-  int exponent;
+  int exponent; /* 0 to 21 */
 };
 
 static ab_status scale_dimension(struct ab_config *config, const struct dimension *d) {
-  int64_t base = ab_values_int(config->values, d->base);
-  bool unset = !d->field && base < 1; /* base_moe_mlp_dim may be -1 */
-  if (!unset && (base < 1 || d->exponent < -30 || d->exponent > 30))
-    return refuse(config, d->base, "an integer from 1 to 2147483647");
-  int64_t scaled = unset ? base : d->exponent >= 0 ? base * ((int64_t)1 << d->exponent) : base >> -d->exponent;
-  if (!unset && (base > LARGEST || scaled > LARGEST || scaled < 1))
-    return refuse(config, d->base, "a value that is from 1 to 2147483647 after global_parameter_scale");
+  int64_t base = ab_values_int(config->values, d->base), scaled = base;
+  if (d->field || base >= 1) { /* base_moe_mlp_dim may be -1 */
+    if (base < 1 || base > LARGEST) return refuse(config, d->base, "an integer from 1 to 2147483647");
+    scaled = base << d->exponent;
+    if (scaled > LARGEST)
+      return refuse(config, d->base, "a value that is from 1 to 2147483647 after global_parameter_scale");
+  }
   if (d->field) *d->field = scaled;
   return put(config, d->result, scaled);
 }

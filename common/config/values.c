@@ -129,8 +129,7 @@ static bool fits_kind(const struct ab_key *key, const struct ab_yaml_node *node)
   case AB_KIND_BOOL: return node->type == AB_YAML_BOOL;
   case AB_KIND_INT: return node->type == AB_YAML_INT;
   case AB_KIND_FLOAT: return is_finite_number(node);
-  case AB_KIND_MAYBE_INT:
-    return node->type == AB_YAML_INT || node->type == AB_YAML_BOOL || node->type == AB_YAML_NULL;
+  case AB_KIND_MAYBE_INT: return node->type == AB_YAML_INT || node->type == AB_YAML_NULL;
   case AB_KIND_MAYBE_FLOAT: return is_finite_number(node) || node->type == AB_YAML_NULL;
   case AB_KIND_STRING: return node->type < AB_YAML_LIST || key->class == AB_KEY_NO_EFFECT;
   case AB_KIND_LIST: return node->type == AB_YAML_LIST;

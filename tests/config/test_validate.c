@@ -17,6 +17,11 @@ static const struct row kinds[] = {
     {"learning_rate=1e999", "key 'learning_rate' is 1e999, expected a finite number"},
     {"learning_rate=00.5", "expected a finite number without leading zeros"},
     {"learning_rate=0,5", "expected a finite number"},
+    {"z_loss_multiplier=.nan", "key 'z_loss_multiplier' is .nan, expected a finite number"}, /* the last of them */
+    {"emb_dim=x", "key 'emb_dim' is x, expected a decimal integer or null"},
+    {"emb_dim=true", "key 'emb_dim' is true, expected a decimal integer or null"},
+    {"attn_logits_soft_cap=x", "key 'attn_logits_soft_cap' is x, expected a finite number or null"},
+    {"attn_logits_soft_cap=.nan", "expected a finite number or null"},
     {"packing=no", "key 'packing' is no, expected true or false"},
     {"packing=1", "key 'packing' is 1, expected true or false"},
     {"packing=on", "expected true or false"},
@@ -95,6 +100,8 @@ static const struct row ranges[] = {
     {"base_emb_dim=0", "key 'base_emb_dim' is 0, expected an integer from 1 to 2147483647"},
     {"base_emb_dim=-5", "key 'base_emb_dim' is -5, expected an integer from 1 to 2147483647"},
     {"base_emb_dim=2147483648", "key 'base_emb_dim' is 2147483648, expected"},
+    {"base_emb_dim=9223372036854775807 global_parameter_scale=8",
+     "key 'base_emb_dim' is 9223372036854775807, expected an integer from 1 to 2147483647"},
     {"base_mlp_dim=0", "key 'base_mlp_dim' is 0, expected"},
     {"base_num_query_heads=0", "key 'base_num_query_heads' is 0, expected"},
     {"base_num_kv_heads=0", "key 'base_num_kv_heads' is 0, expected"},
@@ -149,7 +156,6 @@ START_TEST(a_value_out_of_range_is_refused) {
 }
 END_TEST
 
-/* The edges of one range, n - 1, n, n + 1. */
 START_TEST(a_list_of_choices_is_no_choice) {
   static const char *const texts[] = {"lr_schedule_type: cosine, wsd\n", "wsd_decay_style: linear, cosine\n",
                                       "remat_policy: full, minimal\n", "remat_policy: \", full\"\n"};
@@ -160,6 +166,7 @@ START_TEST(a_list_of_choices_is_no_choice) {
 }
 END_TEST
 
+/* The edges of one range, n - 1, n, n + 1. */
 START_TEST(ranges_hold_at_their_edges) {
   must_accept(NULL, "decoder_block=simple base_emb_dim=2147483646");
   must_accept(NULL, "decoder_block=simple base_emb_dim=2147483647");
@@ -207,6 +214,7 @@ START_TEST(batch_sizes_follow_maxtext) {
       {"per_device_batch_size=1.3 ici_data_parallelism=2", 2, 2, 2},
       {"per_device_batch_size=0.5 ici_data_parallelism=4", 2, 2, 4},
       {"per_device_batch_size=2 expansion_factor_real_data=3", 2, 2, 6},
+      {"per_device_batch_size=2 expansion_factor_real_data=0", 2, 2, 2},
       {"per_device_batch_size=0.25 ici_data_parallelism=8 expansion_factor_real_data=2", 2, 2, 16},
       {"per_device_batch_size=2 gradient_accumulation_steps=3", 2, 6, 6},
   };
