@@ -1,4 +1,5 @@
 #include <strings.h>
+#include <xxhash.h>
 
 #include "cases.h"
 #include "config_keys.h"
@@ -172,6 +173,7 @@ START_TEST(every_key_is_listed_sorted_with_its_source) {
   ck_assert_uint_eq(l.count, 778);
   ck_assert_str_eq(l.steps_source, "override");
   ck_assert_str_eq(l.emb_source, "derived");
+  ck_assert_ptr_null(ab_config_value(c, "no_key"));
   ab_config_free(c);
 }
 END_TEST
@@ -196,6 +198,7 @@ START_TEST(parameters_are_printed_as_maxtext_does) {
   ck_assert_ptr_nonnull(strstr(text, "Config param attn_logits_soft_cap: null\n"));
   ck_assert_ptr_nonnull(strstr(text, "Config param mu_dtype: float32\n"));
   ck_assert_ptr_nonnull(strstr(text, "Config param eval_per_device_batch_size: 12.0\n"));
+  ck_assert_str_eq(strstr(text, "Config param z_"), "Config param z_loss_multiplier: 0.0\n"); /* the last */
   free(text);
 }
 END_TEST
@@ -212,6 +215,25 @@ START_TEST(notes_name_what_has_no_effect_and_what_defaults_mean) {
   text = printed(ab_config_print_notes, "mlpwi_0=offload remat_policy=custom");
   ck_assert_ptr_null(strstr(text, "mlpwi_0"));
   free(text);
+}
+END_TEST
+
+static void put_line(void *ctx, const char *key, const char *value, const char *source) {
+  (void)source;
+  if (ab_key_is_numeric(&ab_keys[ab_key_find(key)])) fprintf(ctx, "%s: %s\n", key, value);
+}
+
+START_TEST(the_digest_is_that_of_all_lines_with_numbers) {
+  struct ab_config *c = NULL;
+  char *text = NULL;
+  size_t size = 0;
+  FILE *out = open_memstream(&text, &size);
+  ck_ok(load(&c, NULL, ""));
+  ab_config_each(c, put_line, out);
+  fclose(out);
+  ck_assert_uint_eq(ab_config_digest(c), XXH3_64bits(text, size));
+  free(text);
+  ab_config_free(c);
 }
 END_TEST
 
@@ -288,6 +310,7 @@ static Suite *suite(void) {
   tcase_add_test(c, every_key_is_listed_sorted_with_its_source);
   tcase_add_test(c, parameters_are_printed_as_maxtext_does);
   tcase_add_test(c, notes_name_what_has_no_effect_and_what_defaults_mean);
+  tcase_add_test(c, the_digest_is_that_of_all_lines_with_numbers);
   tcase_add_test(c, the_digest_follows_numbers_only);
   tcase_add_test(c, defaults_read_once_serve_many_loads);
   tcase_add_test(c, no_default_is_the_string_none);
