@@ -207,6 +207,7 @@ START_TEST(notes_name_what_has_no_effect_and_what_defaults_mean) {
   char *text = printed(ab_config_print_notes, "hardware=gpu checkpoint_period=10000");
   ck_assert_ptr_nonnull(strstr(text, "hardware: gpu has no effect here: set-up of JAX, XLA and the hardware\n"));
   ck_assert_ptr_nonnull(strstr(text, "dataset_type: by default tfds: no data set is read"));
+  ck_assert_ptr_nonnull(strstr(text, "enable_tensorboard: by default true: no tensorboard log is written\n"));
   ck_assert_ptr_null(strstr(text, "checkpoint_period")); /* given, but as it is by default */
   free(text);
   text = printed(ab_config_print_notes, "mlpwi_0=offload");

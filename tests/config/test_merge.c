@@ -157,7 +157,8 @@ END_TEST
 START_TEST(the_note_names_a_value_that_gave_way) {
   struct ab_config *c = must_load(
       write_text(folder, "c.yml",
-                 "model_name: llama2-7b\nbase_emb_dim: 128\ndecoder_block: simple\nbase_mlp_dim: 11008\n"), "");
+                 "model_name: llama2-7b\nbase_emb_dim: 128\ndecoder_block: simple\nbase_mlp_dim: 11008\n"
+                 "hardware: gpu\n"), "");
   char *text = NULL;
   size_t size = 0;
   FILE *out = open_memstream(&text, &size);
@@ -166,6 +167,7 @@ START_TEST(the_note_names_a_value_that_gave_way) {
   ck_assert_ptr_nonnull(strstr(text, "base_emb_dim: 128 of "));
   ck_assert_ptr_nonnull(strstr(text, "c.yml:2:15 gives way to 4096 of the model file"));
   ck_assert_ptr_nonnull(strstr(text, "c.yml:3:16 gives way to llama2 of the model file"));
+  ck_assert_ptr_nonnull(strstr(text, "hardware: gpu has no effect here"));
   ck_assert_ptr_null(strstr(text, "base_mlp_dim")); /* as in the model file */
   free(text);
   ab_config_free(c);
@@ -195,6 +197,7 @@ END_TEST
 
 START_TEST(model_names_are_a_closed_list) {
   must_refuse(NULL, "model_name=llama2-7", "key 'model_name' is llama2-7, the nearest known name is 'llama2-7b'");
+  must_refuse(NULL, "model_name=simple_mlp-tin", "the nearest known name is 'simple_mlp-tiny'"); /* the last of them */
   must_refuse(NULL, "model_name=../../etc/passwd", "key 'model_name' is ../../etc/passwd, the nearest known name is");
   must_refuse(NULL, "model_name=mixtral-8x7b", "there is no models/mixtral-8x7b.yml beside the configuration nor in");
   must_refuse(NULL, "model_name=", "the nearest known name is");
