@@ -80,11 +80,16 @@ static ab_status join_rules(char **out, const struct ab_yaml_node *old, const st
   return AB_OK;
 }
 
-static ab_status merge_rules(struct merge *m, const struct ab_yaml *document, const struct ab_yaml_node *new,
+static ab_status merge_rules(struct merge *m, const struct ab_yaml *document, struct ab_yaml_node *new,
                              enum ab_source source) {
   size_t row = ab_key_find("logical_axis_rules");
   const struct ab_yaml_node *old = m->values->rows[row].node;
-  if (!new || new->type != AB_YAML_LIST || old->type != AB_YAML_LIST || new->span == 1) return AB_OK;
+  bool list = new->type == AB_YAML_LIST, nothing = new->type == AB_YAML_NULL || (list && new->span == 1);
+  if (nothing || old->type != AB_YAML_LIST) return AB_OK;
+  if (!list) {
+    ab_values_set(m->values, row, document, new, source); /* to be refused for its kind */
+    return AB_OK;
+  }
   char *text = NULL;
   AB_TRY(join_rules(&text, old, new));
   ab_status status = ab_values_set_text(m->values, row, document->name, text, source);

@@ -70,17 +70,18 @@ static ab_status check_declared(const struct ab_safetensors_writer *writer, cons
 
 ab_status ab_safetensors_writer_declare(struct ab_safetensors_writer *writer, const char *name, enum ab_dtype dtype,
                                         const struct ab_shape *shape) {
-  size_t count, bytes;
+  size_t count, bytes, declared;
   char *copy;
   AB_TRY(check_declared(writer, name, dtype));
   AB_TRY(ab_shape_count(&count, shape));
   AB_TRY(ab_size_mul(&bytes, count, ab_dtype_size(dtype)));
+  AB_TRY(ab_size_add(&declared, writer->declared, bytes));
   AB_TRY(ab_name_index_reserve(&writer->names, writer));
   AB_TRY(make_room(writer));
   AB_TRY(ab_mem_string(&copy, name));
   writer->tensors[writer->count++] = (struct entry){.name = copy, .dtype = dtype, .shape = *shape, .bytes = bytes};
   ab_name_index_put(&writer->names, writer);
-  writer->declared += bytes;
+  writer->declared = declared;
   return AB_OK;
 }
 

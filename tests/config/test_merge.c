@@ -217,6 +217,9 @@ START_TEST(axis_rules_are_merged_by_name) {
   const char *file = write_text(folder, "c.yml", "logical_axis_rules: [[norm, tensor], [embed, data], word]\n");
   check_value(file, "logical_axis_rules=[[norm]]", "logical_axis_rules", "[[embed, data], word, [norm]]");
   check_value(file, "logical_axis_rules=[]", "logical_axis_rules", "[[norm, tensor], [embed, data], word]");
+  check_value(file, "logical_axis_rules=", "logical_axis_rules", "[[norm, tensor], [embed, data], word]");
+  must_refuse(file, "logical_axis_rules=5", "key 'logical_axis_rules' is 5, expected a list");
+  must_refuse(NULL, "logical_axis_rules={\"a\":1}", "expected a list");
 }
 END_TEST
 

@@ -121,6 +121,18 @@ START_TEST(a_wrong_writer_is_stopped_and_leaves_nothing) {
 }
 END_TEST
 
+START_TEST(more_bytes_than_can_be_counted_are_not_declared) {
+  struct ab_safetensors_writer *w;
+  struct ab_shape half = shape_of(1, (int64_t[]){INT64_MAX}), two = shape_of(1, (int64_t[]){2});
+  ck_ok(ab_safetensors_writer_new(&w, at("f")));
+  ck_ok(ab_safetensors_writer_declare(w, "a", AB_U8, &half));
+  ck_ok(ab_safetensors_writer_declare(w, "b", AB_U8, &half));
+  ck_fails(ab_safetensors_writer_declare(w, "c", AB_U8, &two), AB_ENOMEM, "does not fit into memory");
+  ck_fails(ab_safetensors_writer_commit(w), AB_EMISMATCH, "0 bytes of values came, 18446744073709551614 were declared");
+  ab_safetensors_writer_free(w);
+}
+END_TEST
+
 /* Writes a file with this header, `data` bytes behind it, and a stated length that differs by `lie`. */
 static void plant(const char *header, size_t data, int64_t lie) {
   char *file;
@@ -345,6 +357,7 @@ static Suite *suite(void) {
   tcase_add_test(c, what_is_written_is_read_back_bit_by_bit);
   tcase_add_test(c, the_index_knows_names_and_order);
   tcase_add_test(c, a_wrong_writer_is_stopped_and_leaves_nothing);
+  tcase_add_test(c, more_bytes_than_can_be_counted_are_not_declared);
   tcase_add_test(c, hostile_files_are_refused);
   tcase_add_test(c, names_hold_at_their_border);
   tcase_add_test(c, odd_but_right_files_are_read);
