@@ -15,7 +15,7 @@ BEFORE = {'common/compare/judge.c': ('judge', 'verdict'),
           'tools/judging/residuals.c': ('dispatch_residuals',),
           'tools/judging/verdicts.c': ('verdicts', 'judgement'), 'tools/judging/judgement.c': ('orders',),
           'tools/judging/reference.c': ('reference',),
-          'tools/judging/unobserved.c': ('unobserved',)}
+          'tools/judging/unobserved.c': ('unobserved',), 'tools/judging/terms.c': ('missing_terms',)}
 # What is compiled as a part of another file.
 INCLUDED = {'common/compare/metrics_lanes.h': 'common/compare/metrics_chunk.c'}
 CONFIG = ('merge', 'validate', 'load', 'support', 'upstream', 'keys', 'yaml', 'corpus')
