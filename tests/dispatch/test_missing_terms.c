@@ -84,6 +84,7 @@ static void judge(const char *name, unsigned sides, int gradients, bool integers
     snprintf(side[i].name, sizeof side[i].name, "%s", names[i]);
     j.verdict[AB_AGAINST_ORACLE + i].failing = sides >> i & 1;
   }
+  j.verdict[AB_AGAINST_ORACLE + 2].failing = 1; /* against float64: not asked */
   ck_ok(ab_judge_terms(&j));
   ck_assert_uint_eq(runs, expected_runs);
   ck_assert_uint_eq(added, runs && integers ? TERMS + 2 : 0);

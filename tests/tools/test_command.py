@@ -291,7 +291,7 @@ def a_dump_leaves_nothing_where_it_fails():
     taken = place / 'taken'
     taken.mkdir()
     (taken / 'mine.txt').write_text('mine')
-    expect(USAGE, SMALL, '--steps', '1', '--dump', taken, says=['taken'])
+    expect(USAGE, SMALL, '--steps', '1', '--dump', taken, says=[f"--dump '{taken}' is there and not empty"])
     expect(USAGE, SMALL, '--steps', '1', '--dump', taken / 'mine.txt')
     check([p.name for p in place.iterdir()] == ['taken'] and [p.name for p in taken.iterdir()] == ['mine.txt'],
           f'{list(place.iterdir())}')
