@@ -21,6 +21,8 @@ int ab_open_beneath(int folder, const char *name, int flags, mode_t mode, bool w
 ab_status ab_folder_open(int *out, const char *path);
 /* "dir" of "dir/name", "." of "name"; owned by the caller. */
 ab_status ab_parent_of(char **out, const char *path);
+/* fsync, again when a signal interrupts it: 0, or -1 and errno. */
+int ab_file_sync(int fd);
 /* fsync of the folder that holds `path`; a file system that cannot do it is fine. */
 ab_status ab_sync_parent(const char *path);
 /* ab_folder_sweep of an open folder; what cannot be swept is left. */

@@ -216,22 +216,15 @@ static ab_status close_written(struct ab_writer *writer) {
   return AB_OK;
 }
 
-static int sync_fd(int fd) {
-  int result;
-  do result = fsync(fd);
-  while (result != 0 && errno == EINTR);
-  return result;
-}
-
 ab_status ab_writer_commit(struct ab_writer *writer) {
   if (writer->folder < 0) return close_written(writer);
-  if (sync_fd(writer->fd) != 0) return ab_file_fail("write to disk", writer->path, errno);
+  if (ab_file_sync(writer->fd) != 0) return ab_file_fail("write to disk", writer->path, errno);
   /* The lock goes with the descriptor: rename first, or a sweep might take the file away in between. */
   if (renameat(writer->folder, writer->temporary, writer->folder, writer->leaf) != 0)
     return ab_file_fail("put in place", writer->path, errno);
   writer->temporary[0] = '\0';
   AB_TRY(close_written(writer));
-  if (sync_fd(writer->folder) != 0 && errno != EINVAL && errno != EROFS)
+  if (ab_file_sync(writer->folder) != 0 && errno != EINVAL && errno != EROFS)
     return ab_file_fail("write to disk the folder of", writer->path, errno);
   return AB_OK;
 }

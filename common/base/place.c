@@ -31,6 +31,13 @@ ab_status ab_parent_of(char **out, const char *path) {
   return status;
 }
 
+int ab_file_sync(int fd) {
+  int result;
+  do result = fsync(fd);
+  while (result != 0 && errno == EINTR);
+  return result;
+}
+
 ab_status ab_sync_parent(const char *path) {
   char *folder;
   int fd;
@@ -38,7 +45,7 @@ ab_status ab_sync_parent(const char *path) {
   ab_status status = ab_folder_open(&fd, folder);
   ab_mem_free(folder);
   AB_TRY(status);
-  int result = fsync(fd), error = errno;
+  int result = ab_file_sync(fd), error = errno;
   close(fd);
   if (result != 0 && error != EINVAL && error != EROFS)
     return ab_file_fail("write to disk the folder of", path, error);

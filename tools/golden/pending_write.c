@@ -8,7 +8,7 @@
 
 bool ab_pending_wanted(const struct ab_judgement *j) {
   const struct ab_request *r = &j->request;
-  bool own = j->golden && !r->golden && !r->ignore_golden && ab_folder_exists(r->target);
+  bool own = j->golden && !r->golden && !r->ignore_golden && j->opened.folder;
   bool as_recorded = !r->override_count && !r->steps && !r->devices && !r->intended_oracle;
   bool other = r->a_bin || r->b_bin || r->a_rev || r->b_rev || r->a_cmd || r->b_cmd;
   bool ours = !other && j->a->arithmetic == AB_ARITHMETIC_F32;

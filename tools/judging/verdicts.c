@@ -284,7 +284,7 @@ static ab_status note_limits(struct ab_judgement *j) {
   char odd[AB_LACK_TEXT];
   ab_verdict_note_nonfinite(odd, &j->verdict[0]);
   if (odd[0]) AB_TRY(ab_judgement_note(j, "%s", odd));
-  if (ab_folder_exists(j->request.target) && !j->opened.bundle && !j->golden && !j->request.ignore_golden)
+  if (j->opened.folder && !j->opened.bundle && !j->golden && !j->request.ignore_golden)
     AB_TRY(ab_judgement_note(j, "the case directory holds no golden.json: nothing recorded was compared with"));
   return AB_OK;
 }

@@ -18,9 +18,9 @@ static ab_status name_of(char **out, const char *target) {
   return ab_mem_string(out, name);
 }
 
-static ab_status find_golden(struct ab_case *c, const struct ab_request *request, bool folder) {
+static ab_status find_golden(struct ab_case *c, const struct ab_request *request) {
   if (request->golden) return ab_mem_string(&c->golden_path, request->golden);
-  if (!folder || request->ignore_golden) return AB_OK;
+  if (!c->folder || request->ignore_golden) return AB_OK;
   AB_TRY(ab_path_join(&c->golden_path, request->target, "golden.json"));
   bool there;
   AB_TRY(ab_file_find(&there, c->golden_path));
@@ -30,10 +30,10 @@ static ab_status find_golden(struct ab_case *c, const struct ab_request *request
   return AB_OK;
 }
 
-static ab_status load_config(struct ab_case *c, const struct ab_request *request, bool folder, bool bundle) {
+static ab_status load_config(struct ab_case *c, const struct ab_request *request, bool bundle) {
   char *path = NULL;
-  if (folder) AB_TRY(ab_path_join(&path, request->target, "config.yml"));
-  struct ab_config_request wanted = {.file = folder ? path : request->target,
+  if (c->folder) AB_TRY(ab_path_join(&path, request->target, "config.yml"));
+  struct ab_config_request wanted = {.file = c->folder ? path : request->target,
                                      .overrides = request->overrides,
                                      .override_count = request->override_count,
                                      .ignore_environment = bundle,
@@ -62,14 +62,14 @@ static ab_status check_data(const struct ab_case *c) {
 }
 
 static ab_status open_case(struct ab_case *c, const struct ab_request *request) {
-  bool folder, bundle;
-  AB_TRY(ab_folder_find(&folder, request->target));
+  bool bundle;
+  AB_TRY(ab_folder_find(&c->folder, request->target));
   AB_TRY(ab_bundle_find(&bundle, request->target));
   AB_TRY(name_of(&c->name, request->target));
   if (request->numerics) AB_TRY(ab_numerics_find(&c->numerics, request->numerics));
-  AB_TRY(load_config(c, request, folder, bundle));
+  AB_TRY(load_config(c, request, bundle));
   if (bundle) AB_TRY(ab_bundle_open(&c->bundle, request->target, c->config));
-  AB_TRY(find_golden(c, request, folder));
+  AB_TRY(find_golden(c, request));
   AB_TRY(check_data(c));
   AB_TRY(count_steps(c, request));
   return AB_OK;

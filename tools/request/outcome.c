@@ -71,9 +71,9 @@ ab_status ab_reports_put(const struct ab_paper_options *options, const struct ab
 }
 
 /* Files to point at. */
-static void locate(struct ab_outcome *out, const struct ab_request *r, const char *golden) {
+static void locate(struct ab_outcome *out, const char *target, bool folder, const char *golden) {
   char config[4096];
-  snprintf(config, sizeof config, "%s%s", r->target, ab_folder_exists(r->target) ? "/config.yml" : "");
+  snprintf(config, sizeof config, "%s%s", target, folder ? "/config.yml" : "");
   ab_paper_file(out->config, sizeof out->config, config);
   if (golden) ab_paper_file(out->golden, sizeof out->golden, golden);
 }
@@ -83,7 +83,7 @@ ab_status ab_outcome_new(struct ab_outcome *out, const struct ab_judgement *j, c
   AB_TRY(describe(out->numerics, sizeof out->numerics, j));
   AB_TRY(ab_request_command(&out->command, &j->request, j->opened.config));
   for (size_t i = 0; i < j->verdicts; i++) out->verdict[i] = &j->verdict[i];
-  locate(out, &j->request, j->opened.golden_path);
+  locate(out, j->request.target, j->opened.folder, j->opened.golden_path);
   out->report = (struct ab_report){.tool = tool, .version = ab_version, .case_name = j->opened.name,
                                    .command = out->command, .numerics = out->numerics,
                                    .dtype = dtype_of(j->a), .verdict = out->verdict,
@@ -120,7 +120,7 @@ int ab_outcome_refuse(const struct ab_request *request, const char *tool) {
   ab_status_clear();
   struct ab_outcome outcome = {0};
   if (ab_request_command(&command, request, NULL) != AB_OK) return ab_complain(tool, sentence);
-  locate(&outcome, request, request->golden);
+  locate(&outcome, request->target, ab_folder_exists(request->target), request->golden);
   outcome.report = (struct ab_report){.tool = tool, .version = ab_version, .case_name = request->target,
                                       .command = command, .extra = AB_EXIT_USAGE, .extra_sentence = sentence};
   outcome.entry = (struct ab_entry){.name = request->target, .report = &outcome.report, .config = outcome.config};

@@ -47,6 +47,7 @@ struct ab_case {
   struct ab_bundle *bundle;   /* NULL: a config file or a golden case */
   char *golden_path;          /* --golden, or golden.json of the case directory; NULL: none */
   char *name;                 /* last component of the target without ending */
+  bool folder;                /* the target is one: a bundle or a golden case */
   enum ab_numerics numerics;  /* --numerics, or what the golden was made with */
   int64_t steps;              /* to run */
 };
