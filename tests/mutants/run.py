@@ -199,7 +199,11 @@ def run_all(args, chosen, results):
         return state, by
 
     with concurrent.futures.ThreadPoolExecutor(args.jobs) as threads:
-        return list(threads.map(one, chosen))
+        try:
+            return list(threads.map(one, chosen))
+        except BaseException:
+            threads.shutdown(cancel_futures=True)
+            raise
 
 
 def report(chosen, states, out):

@@ -1,4 +1,5 @@
 """A copy of the tree with a build of its own, in which one file at a time is changed."""
+import fcntl
 import json
 import os
 import pathlib
@@ -51,6 +52,12 @@ def green(command, env, limit, cwd):
 
 class Scratch:
     def __init__(self, folder):
+        folder.mkdir(exist_ok=True)
+        self.lock = open(folder / 'lock', 'w', encoding='ascii')
+        try:
+            fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise RuntimeError(f'another run is at work in {folder}') from None
         self.tree, self.build = folder / 'tree', folder / 'build'
 
     def put(self, path):
