@@ -54,7 +54,7 @@ static inline bool ab_takes_part(const struct ab_comparison *c, enum ab_quantity
   return c->quantities >> quantity & 1;
 }
 
-enum ab_change { AB_CHANGE_MISSING, AB_CHANGE_ADDED, AB_CHANGE_RESHAPED, AB_CHANGE_RETYPED, AB_CHANGES };
+enum ab_change { AB_CHANGE_MISSING, AB_CHANGE_ADDED, AB_CHANGE_RESHAPED, AB_CHANGE_RETYPED };
 const char *ab_change_name(enum ab_change change);
 
 /* Identities that differ in the same way: "missing layers/<asterisk>/mlp/wo/kernel backward (8)". */
