@@ -1,3 +1,4 @@
+#include <sanitizer/asan_interface.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -23,9 +24,22 @@ START_TEST(resize_keeps_old_and_zeroes_new) {
   memset(block, 7, 10);
   ck_ok(ab_mem_resize(&block, 1000, 1));
   for (int i = 0; i < 1000; i++) ck_assert_uint_eq(block[i], i < 10 ? 7 : 0);
+  ck_ok(ab_mem_resize(&block, 5, 1));
+  ck_ok(ab_mem_resize(&block, 20, 1));
+  for (int i = 0; i < 20; i++) ck_assert_uint_eq(block[i], i < 5 ? 7 : 0);
   ab_mem_free(block);
 }
 END_TEST
+
+#ifdef __SANITIZE_ADDRESS__
+START_TEST(a_step_beyond_the_block_is_seen) {
+  unsigned char *block = NULL;
+  ck_ok(ab_mem_new(&block, 9, 1));
+  for (int i = -1; i < 64; i++) ck_assert_int_eq(__asan_address_is_poisoned(block + i), i < 0 || i >= 9);
+  ab_mem_free(block);
+}
+END_TEST
+#endif
 
 START_TEST(overflow_is_refused_and_leaves_the_output_alone) {
   int marker;
@@ -85,6 +99,9 @@ static Suite *suite(void) {
   TCase *c = tcase_create("mem");
   tcase_add_test(c, blocks_are_zeroed_aligned_and_counted);
   tcase_add_test(c, resize_keeps_old_and_zeroes_new);
+#ifdef __SANITIZE_ADDRESS__
+  tcase_add_test(c, a_step_beyond_the_block_is_seen);
+#endif
   tcase_add_test(c, overflow_is_refused_and_leaves_the_output_alone);
   tcase_add_test(c, a_measuring_arena_plans_a_real_one);
   tcase_add_loop_test(c, a_ledger_names_the_bytes_at_the_peak, 0, 2);

@@ -24,7 +24,7 @@ static void put(const void *bytes, size_t count) {
 }
 
 static void put_number(uint64_t value, int bytes) {
-  for (int i = 0; i < bytes; i++) archive.data[archive.size++] = (unsigned char)(value >> 8 * i);
+  for (int i = 0; i < bytes; i++, value >>= 8) archive.data[archive.size++] = (unsigned char)value;
 }
 
 struct member {
