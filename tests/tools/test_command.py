@@ -124,6 +124,7 @@ def wrong_words_are_refused():
     refuse(SMALL, '--steps', says=['--steps'])
     refuse(SMALL, 'steps', says=["'steps'"])
     refuse('steps=2', says=["'steps=2'"])
+    refuse('--guard', says=["'--guard'"])
     refuse(SMALL, '', says=['key=value'])
     refuse(SMALL, '=3', says=["'=3'"])
 
