@@ -190,7 +190,7 @@ static ab_status read_override(struct merge *m, const char *text) {
 }
 
 static ab_status read_overrides(struct merge *m, const char *const *texts, size_t count) {
-  AB_TRY(ab_mem_new(&m->overrides, count + 1, sizeof *m->overrides));
+  AB_TRY(ab_mem_new(&m->overrides, count, sizeof *m->overrides));
   for (size_t i = 0; i < count; i++) AB_TRY(read_override(m, texts[i]));
   return AB_OK;
 }

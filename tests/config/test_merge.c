@@ -216,6 +216,8 @@ START_TEST(axis_rules_are_merged_by_name) {
               "[[norm, tensor]]");
   const char *file = write_text(folder, "c.yml", "logical_axis_rules: [[norm, tensor], [embed, data], word]\n");
   check_value(file, "logical_axis_rules=[[norm]]", "logical_axis_rules", "[[embed, data], word, [norm]]");
+  check_value(file, "logical_axis_rules=[a,embed]", "logical_axis_rules",
+              "[[norm, tensor], [embed, data], word, a, embed]");
   check_value(file, "logical_axis_rules=[]", "logical_axis_rules", "[[norm, tensor], [embed, data], word]");
   check_value(file, "logical_axis_rules=", "logical_axis_rules", "[[norm, tensor], [embed, data], word]");
   must_refuse(file, "logical_axis_rules=5", "key 'logical_axis_rules' is 5, expected a list");
@@ -274,9 +276,11 @@ START_TEST(the_environment_beats_all) {
   ck_ok(load_in(&c, file, "", "M_RUN_NAME", "007: no [x"));
   ck_assert_str_eq(c->run_name, "007: no [x"); /* a string key takes the text as it is */
   ab_config_free(c);
-  char long_name[400] = "M_";
+  char long_name[400] = "M_", edge[129] = "M_";
   memset(long_name + 2, 'A', sizeof long_name - 3);
-  const char *const others[] = {"M_NOT_A_KEY", "M_steps", "N_STEPS", "M-STEPS", "STEPS", "M_STEPSS", "M_", long_name};
+  memset(edge + 2, 'A', sizeof edge - 3);
+  const char *const others[] = {"M_NOT_A_KEY", "M_steps",  "N_STEPS", "M-STEPS", "STEPS",
+                                "M_STEPSS",    "M_",      long_name, edge};
   for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
     ck_ok(load_in(&c, file, "", others[i], "1"));
     ck_assert_msg(c->steps == 7, "%s is taken for steps", others[i]);
