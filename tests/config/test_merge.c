@@ -100,11 +100,13 @@ START_TEST(the_chain_of_parents_has_a_limit) {
 }
 END_TEST
 
-START_TEST(a_missing_or_unreadable_file_is_refused) {
+START_TEST(a_missing_or_misspelt_file_is_refused) {
   char path[1024];
   struct ab_config *c = NULL;
   snprintf(path, sizeof path, "%s/nowhere.yml", folder);
   must_refuse(path, "", "nowhere.yml");
+  must_refuse(write_text(folder, "c.yml", "steps: 7\nstpes: 3\n"), "",
+              "c.yml:2:1: key 'stpes' is unknown, the nearest known key is 'steps'");
   ck_fails(load(&c, folder, ""), AB_EIO, "expected a regular file");
 }
 END_TEST
@@ -332,7 +334,7 @@ static Suite *suite(void) {
   tcase_add_test(c, the_data_folder_may_be_elsewhere);
   tcase_add_test(c, a_bad_parent_is_refused);
   tcase_add_test(c, the_chain_of_parents_has_a_limit);
-  tcase_add_test(c, a_missing_or_unreadable_file_is_refused);
+  tcase_add_test(c, a_missing_or_misspelt_file_is_refused);
   tcase_add_test(c, a_file_may_be_the_first_argument);
   tcase_add_test(c, a_model_file_beats_the_file_and_an_equal_override_is_accepted);
   tcase_add_test(c, a_different_override_needs_override_model_config);
