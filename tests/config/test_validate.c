@@ -172,6 +172,7 @@ START_TEST(ranges_hold_at_their_edges) {
   must_accept(NULL, "decoder_block=simple base_emb_dim=2147483647");
   must_refuse(NULL, "decoder_block=simple base_emb_dim=2147483648", "2147483647");
   must_accept(NULL, "per_device_batch_size=1 max_target_length=2147483647");
+  must_accept(NULL, "per_device_batch_size=2147483647 max_target_length=1");
   must_refuse(NULL, "per_device_batch_size=2 max_target_length=1073741824", "tokens in a batch");
   must_accept(NULL, "init_weights_seed=4294967295");
 }
@@ -199,6 +200,9 @@ START_TEST(the_parameter_scale_multiplies_dimensions) {
   struct ab_config *c = NULL;
   ck_ok(load(&c, NULL, "global_parameter_scale=8 base_moe_mlp_dim=-1"));
   ck_assert_str_eq(ab_config_value(c, "moe_mlp_dim"), "-1"); /* unset is not scaled */
+  ab_config_free(c);
+  ck_ok(load(&c, NULL, "global_parameter_scale=8 base_moe_mlp_dim=1"));
+  ck_assert_str_eq(ab_config_value(c, "moe_mlp_dim"), "2");
   ab_config_free(c);
 }
 END_TEST
@@ -379,11 +383,20 @@ START_TEST(without_pipelining_its_keys_stay_as_given) {
 }
 END_TEST
 
-START_TEST(bubbles_are_computed_if_asked_for) {
-  for (int asked = 0; asked < 2; asked++) {
+START_TEST(bubbles_are_computed_if_asked_for_or_reported) {
+  static const struct {
+    const char *arguments;
+    bool computed;
+  } rows[] = {{"", false},
+              {"ab_compute_bubbles=true", true},
+              {"record_internal_nn_metrics=1", false},
+              {"upstream_faithful=B21", false},
+              {"record_internal_nn_metrics=1 upstream_faithful=B20", false},
+              {"record_internal_nn_metrics=1 upstream_faithful=B21", true}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     struct ab_config *c = NULL;
-    ck_ok(load(&c, NULL, asked ? "ab_compute_bubbles=true" : ""));
-    ck_assert_int_eq(c->compute_bubbles, asked);
+    ck_ok(load(&c, NULL, rows[i].arguments));
+    ck_assert_msg(c->compute_bubbles == rows[i].computed, "%s", rows[i].arguments);
     ab_config_free(c);
   }
 }
@@ -421,7 +434,7 @@ static Suite *suite(void) {
   tcase_add_test(c, pipeline_defaults_are_resolved);
   tcase_add_test(c, dense_layers_before_the_pipeline_are_those_of_deepseek_alone);
   tcase_add_test(c, without_pipelining_its_keys_stay_as_given);
-  tcase_add_test(c, bubbles_are_computed_if_asked_for);
+  tcase_add_test(c, bubbles_are_computed_if_asked_for_or_reported);
   tcase_add_test(c, schedule_steps_are_resolved);
   suite_add_tcase(s, c);
   return s;
