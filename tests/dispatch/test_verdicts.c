@@ -111,7 +111,6 @@ static void rig_new(struct rig *rig, const struct setting *s) {
   memset(&world, 0, sizeof world);
   side_case_open_with(&rig->j.opened, s->name, s->overrides);
   rig->j.opened.numerics = s->portable ? AB_NUMERICS_PORTABLE : AB_NUMERICS_FAST;
-  rig->j.request.target = "no folder";
   rig->j.request.require_calibration = s->calibrated;
   rig->j.side = rig->side;
   rig->j.facts = &rig->facts;
@@ -217,7 +216,8 @@ END_TEST
 static const char *const b1[] = {"upstream_faithful=B1", NULL};
 static const struct {
   struct setting setting;
-  struct ab_request request; /* target "": the folder of all tests */
+  struct ab_request request;
+  bool folder; /* the target is one */
   unsigned red;
   size_t differing;
   int pole; /* side, AB_SIDES: none */
@@ -226,34 +226,33 @@ static const struct {
 } notes[] = {
 #define CIRC {.name = "circ.yml", .a = "linen", .b = "nnx"}
 #define P08(o) {.name = "p08_simple", .overrides = o, .a = "linen", .b = "nnx"}
-    {CIRC, {.intended_oracle = true}, 0, 0, AB_SIDES, "agree in every bit", true},
-    {CIRC, {.intended_oracle = true}, 0, 1, AB_SIDES, "agree in every bit", false},
-    {CIRC, {.intended_oracle = true}, A_B, 0, AB_SIDES, "agree in every bit", false},
-    {CIRC, {0}, 0, 0, AB_SIDES, "agree in every bit", false},
-    {CIRC, {.target = ""}, 0, 0, AB_SIDES, "holds no golden.json", true},
-    {CIRC, {.target = "", .ignore_golden = true}, 0, 0, AB_SIDES, "holds no golden.json", false},
-    {CIRC, {0}, 0, 0, AB_SIDES, "holds no golden.json", false},
-    {P08(NULL), {.target = ""}, 0, 0, AB_SIDES, "holds no golden.json", false},
-    {{.name = "circ.yml", .a = "linen", .b = "nnx", .golden = "fast"}, {.target = ""}, 0, 0, AB_SIDES,
+    {CIRC, {.intended_oracle = true}, false, 0, 0, AB_SIDES, "agree in every bit", true},
+    {CIRC, {.intended_oracle = true}, false, 0, 1, AB_SIDES, "agree in every bit", false},
+    {CIRC, {.intended_oracle = true}, false, A_B, 0, AB_SIDES, "agree in every bit", false},
+    {CIRC, {0}, false, 0, 0, AB_SIDES, "agree in every bit", false},
+    {CIRC, {0}, true, 0, 0, AB_SIDES, "holds no golden.json", true},
+    {CIRC, {.ignore_golden = true}, true, 0, 0, AB_SIDES, "holds no golden.json", false},
+    {CIRC, {0}, false, 0, 0, AB_SIDES, "holds no golden.json", false},
+    {P08(NULL), {0}, true, 0, 0, AB_SIDES, "holds no golden.json", false},
+    {{.name = "circ.yml", .a = "linen", .b = "nnx", .golden = "fast"}, {0}, true, 0, 0, AB_SIDES,
      "holds no golden.json", false},
-    {CIRC, {0}, 0, 0, AB_SIDES, "with the weights of its own repeat", false},
-    {P08(NULL), {0}, 0, 0, AB_SIDES, "with the weights of its own repeat", true},
-    {P08(b1), {0}, 0, 0, AB_SIDES, "reproduce these defects", true},
-    {{.name = "circ.yml", .overrides = b1, .a = "linen", .b = "nnx"}, {0}, 0, 0, AB_SIDES, "changes nothing", true},
-    {CIRC, {0}, 0, 0, AB_SIDES, "meets a pole", false},
-    {CIRC, {0}, 0, 0, AB_SIDE_A, "meets a pole", true},
-    {CIRC, {0}, 0, 0, AB_SIDE_B, "meets a pole", true}};
+    {CIRC, {0}, false, 0, 0, AB_SIDES, "with the weights of its own repeat", false},
+    {P08(NULL), {0}, false, 0, 0, AB_SIDES, "with the weights of its own repeat", true},
+    {P08(b1), {0}, false, 0, 0, AB_SIDES, "reproduce these defects", true},
+    {{.name = "circ.yml", .overrides = b1, .a = "linen", .b = "nnx"}, {0}, false, 0, 0, AB_SIDES, "changes nothing", true},
+    {CIRC, {0}, false, 0, 0, AB_SIDES, "meets a pole", false},
+    {CIRC, {0}, false, 0, 0, AB_SIDE_A, "meets a pole", true},
+    {CIRC, {0}, false, 0, 0, AB_SIDE_B, "meets a pole", true}};
 enum { NOTES = sizeof notes / sizeof *notes };
 
 START_TEST(what_is_not_judged_is_told) {
   struct rig rig;
-  const char *root = getenv("AB_SOURCE_ROOT");
   bool told = false;
   rig_new(&rig, &notes[_i].setting);
   world.red = notes[_i].red;
   world.differing = notes[_i].differing;
   rig.j.request = notes[_i].request;
-  rig.j.request.target = notes[_i].request.target ? root ? root : "." : "no folder";
+  rig.j.opened.folder = notes[_i].folder;
   if (notes[_i].pole < AB_SIDES) rig.side[notes[_i].pole].recording->has_pole = true;
   ck_ok(ab_judge_all(&rig.j));
   for (size_t i = 0; i < rig.j.notes; i++) told |= strstr(rig.j.note[i], notes[_i].note) != NULL;
