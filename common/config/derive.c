@@ -119,14 +119,10 @@ static ab_status multiply_factor(struct ab_config *c, size_t row, struct factors
   return AB_OK;
 }
 
-static bool is_factor(const char *key, const char *network) {
-  size_t length = strlen(key), tail = strlen("_parallelism");
-  return strncmp(key, network, 4) == 0 && length > tail && strcmp(key + length - tail, "_parallelism") == 0;
-}
-
 static ab_status multiply_network(struct ab_config *c, const char *network, struct factors *f) {
   for (size_t row = 0; row < ab_key_count; row++)
-    if (ab_keys[row].why == AB_WHY_MESH && is_factor(ab_keys[row].name, network)) AB_TRY(multiply_factor(c, row, f));
+    if (ab_keys[row].why == AB_WHY_MESH && strncmp(ab_keys[row].name, network, 4) == 0)
+      AB_TRY(multiply_factor(c, row, f));
   return AB_OK;
 }
 
@@ -229,7 +225,7 @@ static ab_status check_microbatches(const struct ab_config *c) {
   int64_t S = c->num_stages, M = c->num_pipeline_microbatches, rows = c->micro_batch_size_to_train_on;
   char expected[160];
   snprintf(expected, sizeof expected, "a multiple of the %lld pipeline stages", (long long)S);
-  if (M <= 0 || M % S != 0) return refuse(c, "num_pipeline_microbatches", expected);
+  if (M % S != 0) return refuse(c, "num_pipeline_microbatches", expected);
   snprintf(expected, sizeof expected, "a divisor of micro_batch_size_to_train_on = %lld", (long long)rows);
   if (rows % M != 0) return refuse(c, "num_pipeline_microbatches", expected);
   snprintf(expected, sizeof expected,

@@ -15,6 +15,7 @@ static const struct row unsupported[] = {
     {"opt_type=muon", "expected adamw or sgd"},
     {"adamw_mask=[scale]", "key 'adamw_mask' is [scale], expected []"},
     {"quantization=int8", "key 'quantization' is int8, expected no quantization"},
+    {"quantization=fp8", "key 'quantization' is fp8, expected no quantization"},
     {"num_experts=4 base_moe_mlp_dim=7168", "key 'num_experts' is 4, expected 1"},
     {"gradient_accumulation_steps=2", "key 'gradient_accumulation_steps' is 2, expected 1"},
     {"logits_via_embedding=true", "key 'logits_via_embedding' is true, expected false"},

@@ -139,7 +139,7 @@ static const struct row ranges[] = {
     {"rope_min_timescale=0", "key 'rope_min_timescale' is 0, expected a positive number"},
     {"num_experts=0", "key 'num_experts' is 0, expected a positive integer"},
     {"num_experts=4", "key 'base_moe_mlp_dim' is -1, expected a positive integer, since num_experts > 1"},
-    {"num_experts=4 base_moe_mlp_dim=8", "key 'base_mlp_dim' is 7168, expected the value of base_moe_mlp_dim"},
+    {"num_experts=4 base_moe_mlp_dim=1", "key 'base_mlp_dim' is 7168, expected the value of base_moe_mlp_dim"},
     {"emb_dim=5", "key 'emb_dim' is 5, expected 2048, which follows from other keys"},
     {"remat_policy=ful", "key 'remat_policy' is ful, expected one of none, full, minimal"},
     {"decoder_block=lama2", "key 'decoder_block' is lama2, expected one of default, llama2"},
@@ -148,6 +148,7 @@ static const struct row ranges[] = {
     {"opt_type=adam", "key 'opt_type' is adam, expected one of adamw, adam_pax, sgd, muon"},
     {"quantization=fp8 gradient_accumulation_steps=2",
      "key 'gradient_accumulation_steps' is 2, expected 1, since quantization"},
+    {"quantization=te_fp8_delayedscaling gradient_accumulation_steps=2", "is 2, expected 1, since quantization"},
 };
 
 START_TEST(a_value_out_of_range_is_refused) {
@@ -175,6 +176,9 @@ START_TEST(ranges_hold_at_their_edges) {
   must_accept(NULL, "per_device_batch_size=2147483647 max_target_length=1");
   must_refuse(NULL, "per_device_batch_size=2 max_target_length=1073741824", "tokens in a batch");
   must_accept(NULL, "init_weights_seed=4294967295");
+  must_accept(NULL, "decoder_block=simple head_dim=134217727"); /* x 16 heads */
+  must_accept(NULL, "lr_schedule_type=wsd warmup_steps_fraction=0.5 wsd_decay_steps_fraction=0.5");
+  must_accept(NULL, "ici_data_parallelism=2147483647 per_device_batch_size=1 max_target_length=1");
 }
 END_TEST
 
@@ -256,6 +260,7 @@ START_TEST(devices_are_the_product_of_factors_or_given) {
   check_devices(6, "ici_tensor_parallelism=4", 0);
   check_devices(2, "ici_tensor_parallelism=4", 0);
   check_devices(-1, "ici_tensor_parallelism=4", 0);
+  check_devices(2147483648, "ici_tensor_parallelism=4", 0);
   must_accept(NULL, "ici_fsdp_parallelism=2 dcn_data_parallelism=2 num_target_devices=4");
   const char *const fixed[] = {"ici_fsdp_parallelism=1", "dcn_data_parallelism=1"};
   struct ab_config *c = NULL;
