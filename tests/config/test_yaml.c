@@ -119,6 +119,17 @@ START_TEST(numbers_are_exact) {
 }
 END_TEST
 
+START_TEST(a_number_has_255_characters_at_most) {
+  for (size_t n = 254; n <= 256; n++) {
+    char text[257] = "";
+    memset(text, '1', n);
+    struct ab_yaml *yaml = parse(text);
+    ck_assert_int_eq(yaml->nodes[0].type, n > 255 ? AB_YAML_STRING : AB_YAML_FLOAT);
+    ab_yaml_free(yaml);
+  }
+}
+END_TEST
+
 START_TEST(nodes_know_their_place_and_order) {
   struct ab_yaml *yaml = parse("# comment\na: 1\nlist:\n  - x\n  - [p, q]\nb: last\n");
   const struct ab_yaml_node *n = yaml->nodes;
@@ -294,6 +305,7 @@ static Suite *suite(void) {
   tcase_add_test(c, a_scalar_has_one_meaning_and_one_spelling);
   tcase_add_test(c, the_canonical_spelling_reads_back_as_itself);
   tcase_add_test(c, numbers_are_exact);
+  tcase_add_test(c, a_number_has_255_characters_at_most);
   tcase_add_test(c, nodes_know_their_place_and_order);
   tcase_add_test(c, what_is_outside_the_subset_is_refused_by_name);
   tcase_add_test(c, ordinary_variety_is_read);
