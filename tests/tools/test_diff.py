@@ -304,6 +304,36 @@ def a_large_tensor_needs_little_memory():
 
 
 @case
+def metrics_however_they_are_spelled():
+    def side(expected):
+        path = made({'w': ([1], [1])}).parent
+        (path / 'expected.json').write_text(expected if isinstance(expected, str) else json.dumps(expected))
+        return path
+
+    steps, value = [{'loss': 1}, {'loss': 2}], {'value': 1.0}
+    for a, b, code, says in [
+            ({'loss': 1.0}, {'loss': 1}, EQUAL, '1 of 1 metrics'), ({'loss': 1.0}, {'loss': 7}, DIFFERENT, 'metric loss'),
+            ({'loss': 1.0}, {'loss': value}, EQUAL, '1 of 1 metrics'), ({'steps': steps}, {'steps': steps}, EQUAL, '2 of 2 metrics'),
+            ({'steps': steps}, {'steps': steps[:1]}, INCOMPARABLE, 'structure'),
+            ({'steps': steps[:1]}, {'steps': steps}, INCOMPARABLE, 'missing metric loss (1)'),
+            ({'steps': [], 'loss': 1}, {'steps': [], 'loss': 2}, DIFFERENT, 'metric loss'),
+            ({'loss': {'nonfinite': 'inf'}}, {'loss': 1}, DIFFERENT, 'metric loss'),
+            ({'loss': 1}, {'loss': 1, 'note': 'none', 'gradients': {'w': {'l2': 1}}}, EQUAL, '1 of 1 metrics'),
+            ({'loss': value}, {'loss': {'value': 1.00000000001}}, DIFFERENT, 'metric loss'),
+            ({'loss': 1e300}, {'loss': 1e300}, EQUAL, '1 of 1 metrics')]:
+        expect(code, side(a), side(b), says=[says], **TOOL)
+    for wrong, says in [('[]', 'is an array'), ('"x"', 'is a string'), ({'steps': 5}, "'steps' is a number, expected an array"),
+                        ({'steps': {'a': 1}}, "'steps' is an object"), ({'steps': [5]}, "'steps[0]' is a number"),
+                        ({'steps': [{'loss': 1}, {}]}, "'steps[1]' is empty, expected one metric"),
+                        ({'steps': [{'loss': 'x'}]}, "'steps[0].loss' is a string, expected a number"),
+                        ({'steps': [{'a': {'valu': 1}}]}, "'steps[0].a' is an object without a value"),
+                        ({'loss': None}, "'loss' is null"), ({'loss': {'value': '1'}}, "'loss.value' is a string"),
+                        ({'loss': 1, 'steps': [{'loss': 1}]}, "loss' is a metric of step 0 once more")]:
+        for pair in (side(wrong), side({'loss': 1})), (side({'loss': 1}), side(wrong)):
+            refuse(*pair, says=['expected.json', says], **TOOL)
+
+
+@case
 def maps_that_take_apart_along_the_first_axis():
     rows, columns = 3, BLOCK // 2 + 1
     values = [float(i) for i in range(rows * columns)]
@@ -313,6 +343,9 @@ def maps_that_take_apart_along_the_first_axis():
     expect(EQUAL, stacked, made(apart), '--map', names, says=['3 of 3 tensors'], **TOOL)
     apart['w_2'][1][-1] += 1
     expect(DIFFERENT, stacked, made(apart), '--map', names, says=['w_2'], **TOOL)
+    many = made({'w': ([10 ** 9, 0], [])})
+    refuse(many, many, '--map', mapped('# layers\nw -> w_%d unstack=0\n'), says=[
+        "names.map:2 unstacks tensor 'w' along axis 0 into 1000000000 beside 0 others; expected at most 1000000"], **TOOL)
 
 
 @case

@@ -16,6 +16,7 @@ struct rule {
   char *replacement; /* within the text */
   int axis;
   bool transpose;
+  size_t line;
 };
 
 struct ab_name_map {
@@ -91,7 +92,7 @@ static ab_status read_rule(struct ab_name_map *map, char *text, size_t line) {
   if ((map->rules & (map->rules - 1)) == 0) /* room grows at powers of two */
     AB_TRY(ab_mem_resize(&map->rule, map->rules ? 2 * map->rules : 1, sizeof *map->rule));
   struct rule *rule = &map->rule[map->rules];
-  *rule = (struct rule){.replacement = trimmed(arrow + 4), .axis = AB_NOT_STACKED};
+  *rule = (struct rule){.replacement = trimmed(arrow + 4), .axis = AB_NOT_STACKED, .line = line};
   AB_TRY(read_flags(rule, map, line));
   AB_TRY(compile(rule, map, line, trimmed(text)));
   map->rules++;
@@ -153,12 +154,13 @@ static ab_status expand(struct ab_mapped *out, const struct rule *rule, const ch
     return AB_FAIL(AB_EMISMATCH, "what the map makes of the tensor name '%.200s' is empty or no UTF-8", name);
   out->axis = rule->axis;
   out->transpose = rule->transpose;
+  out->line = rule->line;
   return AB_OK;
 }
 
 ab_status ab_name_map_apply(struct ab_mapped *out, const struct ab_name_map *map, const char *name) {
   regmatch_t group[GROUPS];
-  *out = (struct ab_mapped){.axis = AB_NOT_STACKED};
+  *out = (struct ab_mapped){.axis = AB_NOT_STACKED, .map = map ? map->path : NULL};
   if (!map) {
     if (strlen(name) >= AB_NAME_MAX) return too_long(name);
     snprintf(out->name, sizeof out->name, "%s", name);

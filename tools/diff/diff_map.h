@@ -12,6 +12,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "probe.h"
 
@@ -21,6 +22,8 @@ struct ab_mapped {
   char name[AB_NAME_MAX]; /* with %d where it is stacked */
   int axis;               /* AB_NOT_STACKED, or to be taken apart */
   bool transpose;
+  const char *map; /* path, borrowed, and line of the rule; NULL without a map */
+  size_t line;
 };
 
 struct ab_name_map;

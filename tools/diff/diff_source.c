@@ -3,13 +3,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "diff_metrics.h"
 #include "file.h"
 #include "json.h"
 #include "mem.h"
 #include "npz.h"
 #include "safetensors.h"
 
-enum { FILES_MAX = 64, NAMES_MAX = 10000 };
+enum { FILES_MAX = 64, NAMES_MAX = 10000, ROWS_MAX = 1000000 };
 
 /* One file: exactly one of both is there. */
 struct container {
@@ -183,6 +184,15 @@ static ab_status add_row(struct ab_diff_source *s, const struct row *row, const 
   return ab_recording_observe(s->recording, &o);
 }
 
+/* A few bytes of a header say any number of layers without elements. */
+static ab_status check_room(const struct ab_diff_source *s, const struct row *row, const struct ab_mapped *mapped) {
+  int64_t layers = row->tensor->shape.dim[row->axis];
+  if (layers <= (int64_t)ROWS_MAX - (int64_t)s->rows) return AB_OK;
+  return AB_FAIL(AB_EFORMAT, "%s:%zu unstacks tensor '%s' along axis %d into %lld beside %zu others; expected at most "
+                 "%d tensors", mapped->map, mapped->line, row->tensor->name, row->axis, (long long)layers, s->rows,
+                 ROWS_MAX);
+}
+
 /* A stacked tensor is as many rows as it has layers. */
 static ab_status add_tensor(struct ab_diff_source *s, size_t file, const struct ab_safetensor *tensor,
                             const struct ab_name_map *map) {
@@ -198,6 +208,7 @@ static ab_status add_tensor(struct ab_diff_source *s, size_t file, const struct 
   if (tensor->shape.dim[row.axis] == 0)
     return AB_FAIL(AB_EMISMATCH, "the map unstacks tensor '%s' along axis %d, which has no entry; expected one or more",
                    full, row.axis);
+  AB_TRY(check_room(s, &row, &mapped));
   const char *mark = strstr(mapped.name, "%d");
   for (; row.index < tensor->shape.dim[row.axis]; row.index++) {
     int written = snprintf(name, sizeof name, "%.*s%lld%s", (int)(mark - mapped.name), mapped.name,
@@ -208,34 +219,11 @@ static ab_status add_tensor(struct ab_diff_source *s, size_t file, const struct 
   return AB_OK;
 }
 
-static ab_status add_metrics(struct ab_recording *recording, const struct ab_json *object, int step) {
-  for (const struct ab_json *member = ab_json_first(object); member; member = ab_json_next(member)) {
-    struct ab_metric metric = {.step = step, .f32 = true};
-    const struct ab_json *value = ab_json_find(member, "value");
-    if (!value) continue;
-    if (strlen(ab_json_key(member)) >= sizeof metric.name) return ab_json_fail(member, "has too long a name");
-    snprintf(metric.name, sizeof metric.name, "%s", ab_json_key(member));
-    AB_TRY(ab_json_double_or_nonfinite(&metric.value, value));
-    AB_TRY(ab_recording_add_metric(recording, &metric));
-  }
-  return AB_OK;
-}
-
-/* `loss` of a pipeline module, or the metrics of every step. */
-static ab_status add_expected(struct ab_diff_source *s) {
-  const struct ab_json *steps = ab_json_find(s->expected, "steps");
-  int step = 0;
-  if (!steps) return add_metrics(s->recording, s->expected, 0);
-  for (const struct ab_json *one = ab_json_first(steps); one; one = ab_json_next(one))
-    AB_TRY(add_metrics(s->recording, one, step++));
-  return AB_OK;
-}
-
 ab_status ab_diff_source_record(struct ab_diff_source *s, const struct ab_name_map *map, bool metrics) {
   for (size_t f = 0; f < s->files; f++)
     for (size_t i = 0; i < size_of(&s->file[f]); i++)
       AB_TRY(add_tensor(s, f, tensor_at(&s->file[f], i), map));
-  if (s->expected && metrics) AB_TRY(add_expected(s));
+  if (s->expected && metrics) AB_TRY(ab_diff_metrics(s->recording, s->expected));
   ab_recording_complete(s->recording);
   return AB_OK;
 }
