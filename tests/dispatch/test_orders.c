@@ -280,6 +280,7 @@ START_TEST(a_stale_golden_runs_for_a_pending_one) {
 }
 END_TEST
 
+static const char *const old[] = {"enable_nnx=false", "pure_nnx=false", "pure_nnx_decoder=false", NULL};
 static const struct {
   struct ab_request request;
   const char *a, *refused; /* one of the two */
@@ -288,6 +289,7 @@ static const struct {
     {{0}, "linen", NULL, "nnx"},
     {{.a = "nnx"}, "nnx", NULL, "linen"},
     {{.a = "sequential"}, "sequential", NULL, "nnx"},
+    {{.a = "sequential", .overrides = old}, "sequential", NULL, "linen"},
     {{.a = "nnx", .b = "linen"}, "nnx", NULL, "linen"},
     {{.a = "linen", .b = "linen", .allow_same = true}, "linen", NULL, "linen"},
     {{.a = "linen", .b = "linen"}, NULL, "nothing would be compared", NULL},
