@@ -160,6 +160,7 @@ START_TEST(rejections_have_line_and_column) {
       {"NaN", "g.json:1:1: expected a value, found 'N'"},
       {"\"", "g.json:1:2: expected '\"' at the end of a string, found the end"},
       {"\"abc", "g.json:1:5: expected '\"' at the end of a string, found the end"},
+      {"\"\\ud800\\udc00", "g.json:1:14: expected '\"' at the end of a string, found the end"},
       {"{\"abc", "g.json:1:6: expected '\"' at the end of a string, found the end"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
@@ -238,6 +239,11 @@ START_TEST(limits_hold_at_their_border) {
   }
   limits.bytes = 12;
   ck_fails(try_parse("[1,2,3,true]", &limits), AB_EFORMAT, "more than 4 values");
+  char digits[310] = "";
+  memset(digits, '9', 308);
+  ck_ok(try_parse(digits, NULL));
+  digits[308] = '9';
+  ck_fails(try_parse(digits, NULL), AB_EFORMAT, "g.json:1:1: the number does not fit");
 }
 END_TEST
 
