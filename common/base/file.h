@@ -53,6 +53,10 @@ ab_status ab_file_write(const char *path, const void *bytes, size_t size);
 ab_status ab_file_replace(const char *path, const void *bytes, size_t size);
 /* A file in a scratch folder of ours: made or emptied, mode 0600; *out is a descriptor. No link is followed. */
 ab_status ab_file_create(int *out, const char *path);
+/* Before the work whose result goes there: what ab_file_write, ab_file_replace would refuse now. Nothing is left or
+ * opened that somebody else waits for: of a device or a pipe only the permission is seen. */
+ab_status ab_file_check_write(const char *path);
+ab_status ab_file_check_replace(const char *path);
 /* All bytes to an open descriptor (standard output); `what` names it in the sentence. */
 ab_status ab_file_put(int fd, const void *bytes, size_t count, const char *what);
 
@@ -67,6 +71,10 @@ bool ab_file_exists(const char *path);
  * something else is); AB_EIO when that cannot be seen. */
 ab_status ab_file_find(bool *out, const char *path);
 ab_status ab_folder_find(bool *out, const char *path);
+
+/* Whether two paths lead to one file or folder: what exists is known by device and inode, what is to be made by those
+ * of its folder and its name. A device or a pipe is no file that two could share. */
+ab_status ab_file_same(bool *out, const char *a, const char *b);
 
 /* Sorted by bytes; "." and ".." and temporary names are left out. AB_EFORMAT beyond `limit` names. */
 struct ab_names {

@@ -254,13 +254,32 @@ ab_status ab_file_write(const char *path, const void *bytes, size_t size) {
   return write_all(writer, bytes, size);
 }
 
-ab_status ab_file_replace(const char *path, const void *bytes, size_t size) {
-  struct ab_writer *writer;
+static ab_status new_replacing(struct ab_writer **out, const char *path) {
   const char *slash = strrchr(path, '/');
   char *folder;
   AB_TRY(ab_parent_of(&folder, path));
-  ab_status status = ab_writer_new_beneath(&writer, folder, slash ? slash + 1 : path);
+  ab_status status = ab_writer_new_beneath(out, folder, slash ? slash + 1 : path);
   ab_mem_free(folder);
-  AB_TRY(status);
+  return status;
+}
+
+ab_status ab_file_replace(const char *path, const void *bytes, size_t size) {
+  struct ab_writer *writer;
+  AB_TRY(new_replacing(&writer, path));
   return write_all(writer, bytes, size);
+}
+
+ab_status ab_file_check_write(const char *path) {
+  struct ab_writer *writer;
+  if (is_direct(path)) return access(path, W_OK) == 0 ? AB_OK : ab_file_fail("write", path, errno);
+  AB_TRY(ab_writer_new(&writer, path));
+  ab_writer_free(writer);
+  return AB_OK;
+}
+
+ab_status ab_file_check_replace(const char *path) {
+  struct ab_writer *writer;
+  AB_TRY(new_replacing(&writer, path));
+  ab_writer_free(writer);
+  return AB_OK;
 }

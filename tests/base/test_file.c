@@ -288,6 +288,50 @@ START_TEST(bare_names_are_written_in_the_current_folder) {
 }
 END_TEST
 
+START_TEST(whether_it_can_be_written_is_said_before) {
+  plant("f", "old");
+  ck_assert_int_eq(symlink("f", at("link")), 0);
+  ck_assert_int_eq(symlink("none", at("dead")), 0);
+  ck_assert_int_eq(mkfifo(at("fifo"), 0600), 0);
+  ck_ok(ab_file_check_write(at("f")));
+  ck_ok(ab_file_check_write(at("new")));
+  ck_ok(ab_file_check_write(at("link")));
+  ck_ok(ab_file_check_write(at("fifo"))); /* nobody reads it yet */
+  ck_ok(ab_file_check_write("/dev/full"));
+  ck_fails(ab_file_check_write(scratch), AB_EIO, "not a regular file");
+  ck_fails(ab_file_check_write(""), AB_EIO, "names a folder, expected a file");
+  ck_fails(ab_file_check_write(at("none/f")), AB_ENOTFOUND, "cannot open the folder");
+  ck_fails(ab_file_check_write(at("dead")), AB_ENOTFOUND, "cannot follow the link");
+  ck_fails(ab_file_check_write("/dev/null/f"), AB_ENOTFOUND, "cannot write");
+  ck_ok(ab_file_check_replace(at("f")));
+  ck_ok(ab_file_check_replace(at("new")));
+  ck_fails(ab_file_check_replace(at("link")), AB_EIO, "not a regular file");
+  check_text(at("f"), "old");
+  ck_assert_int_eq(count_entries(), 4);
+}
+END_TEST
+
+static bool same(const char *a, const char *b) {
+  bool out;
+  ck_ok(ab_file_same(&out, a, b));
+  return out;
+}
+
+START_TEST(a_file_is_the_same_by_whatever_path) {
+  plant("f", "x");
+  plant("g", "x");
+  ck_ok(ab_folder_make(at("real")));
+  ck_assert_int_eq(symlink("f", at("link")), 0);
+  ck_assert_int_eq(symlink("real", at("other")), 0);
+  ck_assert_int_eq(link(at("f"), at("hard")), 0);
+  ck_assert(same(at("f"), at("link")) && same(at("f"), at("hard")) && same(at("f"), at("real/../f")));
+  ck_assert(same(at("real"), at("other/")) && same(at("real/new"), at("other//new")));
+  ck_assert(!same(at("f"), at("g")) && !same(at("real/new"), at("new")) && !same(at("real/new"), at("real/old")));
+  ck_assert(!same(at("real"), at("real/new")) && !same(at("none/f"), at("none/f")));
+  ck_assert(!same("/dev/null", "/dev/null"));
+}
+END_TEST
+
 static Suite *suite(void) {
   Suite *s = suite_create("file");
   TCase *c = tcase_create("file");
@@ -305,6 +349,8 @@ static Suite *suite(void) {
   tcase_add_test(c, a_sweep_takes_what_dead_writers_left);
   tcase_add_test(c, what_is_put_in_place_during_a_sweep_stays);
   tcase_add_test(c, bare_names_are_written_in_the_current_folder);
+  tcase_add_test(c, whether_it_can_be_written_is_said_before);
+  tcase_add_test(c, a_file_is_the_same_by_whatever_path);
   suite_add_tcase(s, c);
   return s;
 }
