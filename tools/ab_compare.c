@@ -32,7 +32,9 @@ static int list_defects(void) {
 static ab_status check_outputs(const struct ab_request *request) {
   struct ab_names names;
   bool there = false;
-  AB_TRY(ab_papers_check(&request->papers));
+  struct ab_paths paths = {.input = {request->target, request->golden, request->suite, request->a_bin, request->b_bin},
+                           .folder = {{"dump", request->dump, true}, {"save-artifact", request->save_artifact, true}}};
+  AB_TRY(ab_papers_check(&request->papers, &paths));
   if (request->dump) AB_TRY(ab_file_find(&there, request->dump));
   if (there) {
     AB_TRY(ab_folder_list(&names, request->dump, 1000));

@@ -205,7 +205,8 @@ static ab_status parse(struct diff *d, int argc, char **argv) {
   if (d->version) ab_version_print(stdout, "ab_diff");
   if (!d->help && !d->version && count != 2)
     return AB_FAIL(AB_ECONFIG, "%zu paths were given; expected two files or folders to compare", count);
-  return ab_papers_check(&d->papers);
+  struct ab_paths paths = {.input = {d->path[0], d->path[1], d->map_name}};
+  return ab_papers_check(&d->papers, &paths);
 }
 
 static void remember_command(struct diff *d, int argc, char **argv) {

@@ -11,7 +11,7 @@ import tempfile
 import xml.etree.ElementTree as ET
 
 import e2e
-from e2e import DIFFERENT, EQUAL, REFERENCE, ROOT, SMALL, TOOL, USAGE, WORK, Run, build, case, check
+from e2e import DIFFERENT, EQUAL, REFERENCE, ROOT, SMALL, TOOL, USAGE, WORK, Run, build, case, check, refuse
 from json_schema import Schemas
 
 SCHEMAS = Schemas(ROOT / 'docs')
@@ -175,10 +175,54 @@ def an_annotation_points_at_the_line_of_the_golden():
 @case
 def what_cannot_be_written_is_exit_2():
     for option in ('--json', '--junit', '--markdown'):
-        check('there is no folder' in expect(USAGE, SMALL, option, '/nowhere/r').err, option)
         expect(USAGE, SMALL, option, '/dev/full')
+        for place in (WORK, '', '/', '/nowhere/r', '/dev/null/r'):
+            refuse(SMALL, option, place, says=[f'{option}: '])
     expect(USAGE, SMALL, '--github', environment={'GITHUB_STEP_SUMMARY': '/nowhere/summary.md'})
     check('expected auto, always or never' in expect(USAGE, SMALL, '--color', 'pink').err, 'pink')
+
+
+@case
+def one_place_for_two_outputs_is_refused():
+    d = folder()
+    (d / 'there').write_text('as it was')
+    (d / 'linked').symlink_to('there')
+    (d / 'hard').hardlink_to(d / 'there')
+    for options in (['--json', 'new', '--junit', './new'], ['--json', 'there', '--markdown', 'linked'],
+                    ['--junit', 'hard', '--markdown', d / 'there'], ['--json', 'new', '--dump', f'{d}/new'],
+                    ['--dump', 'new', '--save-artifact', 'new/']):
+        refuse(SMALL, *options, cwd=d, says=[f"{options[0]} '{options[1]}' and {options[2]} '{options[3]}' are one place"])
+        check(sorted(p.name for p in d.iterdir()) == ['hard', 'linked', 'there'], options)
+    check((d / 'there').read_text() == 'as it was', 'it was written')
+    expect(EQUAL, SMALL, '--json', '/dev/null', '--junit', '/dev/null')
+
+
+def contents(d):
+    return {p: p.read_bytes() for p in d.rglob('*') if p.is_file()}
+
+
+@case
+def no_report_takes_the_place_of_an_input():
+    d = folder()
+    shutil.copytree(ROOT / 'golden/main', d / 'main')
+    shutil.copytree(REFERENCE / 't01', d / 't01')
+    shutil.copy(SMALL, d / 'config')
+    shutil.copy(d / 'main/golden.json', d / 'numbers')
+    (d / 'linked').symlink_to('main/config.yml')
+    (d / 'list').write_text('cases:\n  - name: main\n    case: main\n')
+    before, tensors = contents(d), d / 't01/params.safetensors'
+    for words, output, tool in ((['config'], 'config', 'compare'), (['main'], 'main/config.yml', 'compare'),
+                                (['main'], 'main/golden.json', 'compare'), (['main'], 'linked', 'compare'),
+                                (['config'], 'main/golden.pending.json', 'compare'),
+                                (['main', '--golden', 'numbers'], './numbers', 'compare'),
+                                (['t01'], tensors, 'compare'), (['t01'], 't01/expected.json', 'compare'),
+                                (['--suite', 'list'], 'list', 'compare'), ([tensors, tensors], tensors, 'diff'),
+                                (['t01', 't01'], 't01/expected.json', 'diff')):
+        for option in ('--json', '--junit', '--markdown'):
+            refuse(*words, option, output, tool=f'ab_{tool}', cwd=d, says=[f"{option} '{output}' "])
+            check(contents(d) == before, f'{words} {option} {output}: something was written')
+    for target in ('main', 'main/config.yml'):
+        refuse(target, '--save-artifact', 'main', cwd=d, says=["--save-artifact 'main' is what is read"])
 
 
 @case

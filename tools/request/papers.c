@@ -35,36 +35,32 @@ bool ab_papers_on_stdout(const struct ab_paper_options *options) {
   return false;
 }
 
-static ab_status check_folder(const char *option, const char *path) {
-  const char *slash = strrchr(path, '/');
-  char folder[4096];
-  if (!slash || slash == path) return AB_OK;
-  snprintf(folder, sizeof folder, "%.*s", (int)(slash - path), path);
-  bool there;
-  AB_TRY(ab_folder_find(&there, folder));
-  if (there) return AB_OK;
-  return AB_FAIL(AB_EIO, "--%s '%s': there is no folder '%s'", option, path, folder);
-}
-
 static ab_status check_choice(const char *option, const char *choice) {
   if (!choice || !strcmp(choice, "auto") || !strcmp(choice, "always") || !strcmp(choice, "never")) return AB_OK;
   return AB_FAIL(AB_ECONFIG, "--%s is '%.80s'; expected auto, always or never", option, choice);
 }
 
-ab_status ab_papers_check(const struct ab_paper_options *options) {
+static ab_status check_stdout(const struct ab_paper_options *options) {
   const char *first = NULL;
   for (int f = 0; f < AB_FORMS; f++) {
-    const char *option = ab_forms[f].option, *path = options->path[f];
-    if (!path) continue;
-    if (is_stdout(path) && first)
+    if (!is_stdout(options->path[f])) continue;
+    if (first)
       return AB_FAIL(AB_ECONFIG, "--%s and --%s are both '-'; expected at most one report on standard output", first,
-                     option);
-    if (is_stdout(path)) first = option;
-    else AB_TRY(check_folder(option, path));
+                     ab_forms[f].option);
+    first = ab_forms[f].option;
   }
+  return AB_OK;
+}
+
+ab_status ab_papers_check(const struct ab_paper_options *options, const struct ab_paths *paths) {
+  struct ab_output output[AB_FORMS + AB_FOLDERS] = {0};
+  for (int f = 0; f < AB_FORMS; f++)
+    if (!is_stdout(options->path[f])) output[f] = (struct ab_output){ab_forms[f].option, options->path[f], false};
+  memcpy(output + AB_FORMS, paths->folder, sizeof paths->folder);
+  AB_TRY(check_stdout(options));
   AB_TRY(check_choice("color", options->color));
   AB_TRY(check_choice("progress", options->progress));
-  return AB_OK;
+  return ab_outputs_check(output, AB_FORMS + AB_FOLDERS, paths->input, AB_INPUTS);
 }
 
 bool ab_papers_colour(const struct ab_paper_options *options, int fd) {

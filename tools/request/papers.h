@@ -8,6 +8,7 @@
 #pragma once
 
 #include "options.h"
+#include "outputs.h"
 #include "report_forms.h"
 
 struct ab_paper_options {
@@ -19,9 +20,15 @@ struct ab_paper_options {
 /* Writes the rows of these options behind each other and returns how many. */
 enum { AB_PAPER_OPTIONS = AB_FORMS + 2 };
 size_t ab_papers_table(struct ab_option *out, struct ab_paper_options *options);
-/* Before anything runs: AB_ECONFIG for two forms on standard output or an unknown choice, AB_EIO for a missing folder.
- */
-ab_status ab_papers_check(const struct ab_paper_options *options);
+/* The other paths of a command line. */
+enum { AB_INPUTS = 6, AB_FOLDERS = 2 };
+struct ab_paths {
+  const char *input[AB_INPUTS];         /* files and folders that are read; NULL: none */
+  struct ab_output folder[AB_FOLDERS];  /* made besides the reports */
+};
+/* Before anything runs: AB_ECONFIG for two forms on standard output or an unknown choice, and what ab_outputs_check
+ * says of all that is written. */
+ab_status ab_papers_check(const struct ab_paper_options *options, const struct ab_paths *paths);
 bool ab_papers_on_stdout(const struct ab_paper_options *options);
 /* Whether what goes to fd is coloured: auto is a terminal that is not dumb, without NO_COLOR. */
 bool ab_papers_colour(const struct ab_paper_options *options, int fd);
