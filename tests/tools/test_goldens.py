@@ -2,7 +2,7 @@
 import json
 import shutil
 
-from e2e import DIFFERENT, EQUAL, ROOT, USAGE, WORK, cases, change_golden, check, main, run
+from e2e import DIFFERENT, EQUAL, ROOT, USAGE, WORK, cases, change_golden, check, main, refuse, run
 
 
 def must_pass(folder):
@@ -39,8 +39,18 @@ def a_golden_is_replaced_only_with_a_reason():
     check(old['leaves'] == new['leaves'] and old['metrics'] == new['metrics'], 'the same case gave other numbers')
 
 
+def a_golden_that_is_a_link_is_refused_before_the_run():
+    folder = WORK / 'linked'
+    shutil.copytree(ROOT / 'golden/unpipelined', folder)
+    shutil.move(folder / 'golden.json', WORK / 'elsewhere.json')
+    (folder / 'golden.json').symlink_to('../elsewhere.json')
+    for words in (['record', folder, '--reason', 'test'], ['calibrate', folder]):
+        refuse(*words, tool='ab_golden', says=['golden.json', 'is not a regular file'])
+
+
 for golden in sorted(ROOT.glob('golden/*/golden.json')):
     cases.append(must_pass(golden.parent))
-for test in (one_ulp_in_a_golden_is_seen, a_golden_is_replaced_only_with_a_reason):
+for test in (one_ulp_in_a_golden_is_seen, a_golden_is_replaced_only_with_a_reason,
+             a_golden_that_is_a_link_is_refused_before_the_run):
     cases.append((test.__name__.replace('_', ' '), test))
 main()

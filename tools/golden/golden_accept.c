@@ -81,6 +81,7 @@ static int run(struct acceptance *a, const char *path, const char *reason, long 
     ab_golden_complain(sentence);
     return AB_EXIT_DIFFERENT;
   }
+  if (ab_file_check_replace(a->c->golden) != AB_OK) return ab_golden_refuse(AB_EXIT_USAGE);
   int code = ab_golden_fresh(&a->fresh, a->c->folder, wanted->numerics, timeout, wanted->selection);
   if (code != AB_EXIT_EQUAL) return code;
   if (check_same(a, path) != AB_OK || ab_golden_follow(a->fresh, a->old, reason, false) != AB_OK)

@@ -44,6 +44,7 @@ static int calibrate(struct ab_golden *golden, const struct ab_golden_case *c, c
   struct ab_calibrate_order order = {.folder = c->folder, .runs = w->runs ? w->runs : AB_CALIBRATION_RUNS,
                                      .timeout = w->timeout, .seed = w->seed ? w->seed : 1, .verbose = w->verbose};
   struct ab_calibration *calibration;
+  if (ab_file_check_replace(c->golden) != AB_OK) return ab_golden_refuse(AB_EXIT_USAGE);
   ab_status status = ab_calibrate(&calibration, &order);
   if (status == AB_EMISMATCH) return ab_golden_refuse(AB_EXIT_SELFTEST);
   if (status == AB_ECOMM) return ab_golden_refuse(AB_EXIT_SIDE);

@@ -73,6 +73,7 @@ static int record_locked(const struct ab_golden_case *c, const struct ab_golden_
   if (c->has_golden && !w->reason)
     return ab_golden_complain("there is a golden.json in the case already; expected --reason TEXT to replace it");
   if (w->reason && ab_golden_check_reason(w->reason) != AB_OK) return ab_golden_refuse(AB_EXIT_USAGE);
+  if (ab_file_check_replace(c->golden) != AB_OK) return ab_golden_refuse(AB_EXIT_USAGE);
   struct ab_golden *old;
   if (old_of(&old, c) != AB_OK) return ab_golden_refuse(AB_EXIT_USAGE);
   int code = record_into(c, old, w);
