@@ -6,10 +6,10 @@ import pathlib
 import signal
 import time
 
-from e2e import BUILD, SIDE, SMALL, TOOL, Run, check
+from e2e import BUILD, SIDE, SLOWNESS, SMALL, TOOL, Run, check
 
 BAD = BUILD / 'tests/sides/engine_bad'
-PATIENCE = 240  # seconds that the tool may take, on a machine that is busy
+PATIENCE = 240 * SLOWNESS  # seconds that the tool may take, on a machine that is busy
 AT_ONCE = 3     # runs that mostly wait
 
 # mode: what the report says of the cause

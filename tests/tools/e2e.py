@@ -23,8 +23,8 @@ FAULTS = ROOT / 'tests/fixtures/faults'
 SMALL = str(FAULTS / 'circ.yml')  # a config that runs in a fraction of a second
 EQUAL, DIFFERENT, USAGE, SIDE, GOLDEN, INCOMPARABLE = range(6)
 TOOL = BUILD / 'tools/ab_compare'
-PATIENCE = int(os.environ.get('AB_PATIENCE', '1'))  # how many times slower than usual a tool may be
-LIMIT = 300 * PATIENCE  # seconds: a tool that hangs fails, it does not hang the tests
+SLOWNESS = int(os.environ.get('AB_SLOWNESS', '1'))  # how many times slower than usual a tool may be
+LIMIT = 300 * SLOWNESS  # seconds: a tool that hangs fails, it does not hang the tests
 
 signal.signal(signal.SIGHUP, signal.SIG_DFL)  # an ignored one is handed down: under nohup no tool would hear it
 

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import xml.etree.ElementTree
 
-from e2e import BUILD, EQUAL, DIFFERENT, PATIENCE, REFERENCE, WORK, change_golden, check, folder
+from e2e import BUILD, EQUAL, DIFFERENT, REFERENCE, SLOWNESS, WORK, change_golden, check, folder
 
 ALL = '--all' in sys.argv
 WORKERS = 2
@@ -24,7 +24,7 @@ BUNDLE = REFERENCE / 'e01_simple'
 TOOLS = {'compare': BUILD / 'tests/tools/ab_compare_replayed', 'golden': BUILD / 'tests/tools/ab_golden_replayed',
          'diff': BUILD / 'tools/ab_diff'}
 OWN = '.ab-tmp-'
-LIMIT = 60 * PATIENCE
+LIMIT = 60 * SLOWNESS
 
 Act = collections.namedtuple('Act', 'name tool words template code')
 ACTS = [Act('compare', 'compare', ['case', '--json', 'out/report.json', '--junit', 'out/report.xml',

@@ -6,7 +6,7 @@ import re
 import resource
 import subprocess
 
-from e2e import (BUILD, EQUAL, ROOT, SMALL, USAGE, Run, case, change_json, check, copy_case, expect, folder,
+from e2e import (BUILD, EQUAL, LIMIT, ROOT, SMALL, USAGE, Run, case, change_json, check, copy_case, expect, folder,
                  main, refuse, run)
 
 # MaxText's pull request for the NNX pipeline was tested with this command, and the model that fits a laptop.
@@ -59,7 +59,7 @@ def an_address_space_limit_is_respected():
                'base_mlp_dim=8192', '--steps', '1']
     if 'address' in os.environ.get('AB_SANITIZERS', ''):
         return 'a sanitizer reserves terabytes of address space'
-    p = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300,
+    p = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=LIMIT,
                        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)))
     said = p.stdout + p.stderr
     check(p.returncode == USAGE and 'RLIMIT_AS' in said, f'exit {p.returncode}: {said[:500]}')

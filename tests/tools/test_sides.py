@@ -5,11 +5,11 @@ import os
 import signal
 import time
 
-from e2e import SIDE, Run, case, check, main
+from e2e import SIDE, SLOWNESS, Run, case, check, main
 
 # Some minutes on any machine, in a few dozen megabytes.
 LONG = ['configs/main.yml', 'steps=100000', 'max_target_length=128', 'base_emb_dim=256', 'base_mlp_dim=512']
-PATIENCE = 60
+PATIENCE = 60 * SLOWNESS
 
 
 def wait_for(run, wanted):
@@ -35,7 +35,7 @@ def observed(run):
 
 
 def gone(run):
-    end = time.monotonic() + 5
+    end = time.monotonic() + 5 * SLOWNESS
     while run.sides() and time.monotonic() < end:
         time.sleep(0.05)
     check(not run.sides(), f'{run}: sides still run: {run.sides()}')
@@ -57,7 +57,7 @@ def a_side_that_takes_too_long():
 
 
 def killed_by(number, route='linen', label='a (linen)'):
-    r = Run(*LONG, '--a', route)
+    r = Run(*LONG, '--a', route, environment={'ASAN_OPTIONS': 'handle_segv=0'})
     sides = wait_for(r, lambda routes: routes == [route])
     observed(r)
     os.kill(next(iter(sides)), number)
