@@ -16,8 +16,8 @@
 #include "mem.h"
 #include "stop.h"
 
-enum { DEEPEST = 16, SCRATCHES = 8, LONGEST = 4096, ENTRIES = 2048 /* bytes of names at once */, PASSES = 3 };
-enum { ATTEMPTS = 100 };
+enum { DEEPEST = 16, SCRATCHES = 8, LONGEST = 4096, ENTRIES = 2048 /* bytes of names at once */ };
+enum { ATTEMPTS = 100, RETRIES = 3, PASSES = 1 << 14 };
 
 /* A scratch folder has a file beside it that its owner holds locked while it lives: d-1234 and l-1234.
  * The folder itself may be locked as any other (ab_folder_lock). The file is there first and goes last. */
@@ -35,39 +35,49 @@ static bool begins(const char *name, const char *prefix) { return !strncmp(name,
 
 static bool is_dots(const char *name) { return !strcmp(name, ".") || !strcmp(name, ".."); }
 
-static int empty(int folder, int depth);
+static int empty(int folder, int top, int depth);
 
-/* 0, or -1 and errno. */
-static int remove_name(int folder, const char *name, int depth) {
+/* A folder too deep to descend to goes to the top, where a later pass finds it. No other has the name of its inode. */
+static int hoist(int folder, const char *name, int top) {
+  char up[] = "up-0123456789abcdef";
+  struct stat about;
+  if (fstatat(folder, name, &about, AT_SYMLINK_NOFOLLOW) != 0) return -1;
+  for (int i = 0; i < 16; i++) up[3 + i] = "0123456789abcdef"[about.st_ino >> 4 * i & 15];
+  return renameat(folder, name, top, up);
+}
+
+/* 0, or -1 and errno. top: an open folder above it; -1: it is the top itself. */
+static int remove_name(int folder, const char *name, int top, int depth) {
   if (is_dots(name) || unlinkat(folder, name, 0) == 0 || errno == ENOENT) return 0;
   if (errno != EISDIR && errno != EPERM) return -1;
+  if (depth == DEEPEST) return hoist(folder, name, top);
   int inner = openat(folder, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   if (inner < 0) return -1;
-  int result = empty(inner, depth + 1), error = errno;
+  int result = empty(inner, top < 0 ? inner : top, depth + 1), error = errno;
   close(inner);
   errno = error;
   return result != 0 ? result : unlinkat(folder, name, AT_REMOVEDIR);
 }
 
-/* By system calls alone, without a DIR: a signal handler may be the caller. Removing moves the names of some file
- * systems about, so another pass looks again. */
-static int empty(int folder, int depth) {
+/* Passes until one finds nothing: removing moves the names of some file systems about. By system calls alone, without
+ * a DIR: a signal handler may be the caller. */
+static int empty(int folder, int top, int depth) {
   char names[ENTRIES] __attribute__((aligned(8)));
-  long got = 1;
-  if (depth >= DEEPEST) {
-    errno = ELOOP;
-    return -1;
-  }
-  for (int pass = 0; pass < PASSES && got >= 0; pass++) {
+  bool found = true;
+  for (int pass = 0; found && pass < PASSES; pass++) {
+    long got;
+    found = false;
     if (lseek(folder, 0, SEEK_SET) != 0) return -1;
     while ((got = syscall(SYS_getdents64, folder, names, sizeof names)) > 0)
       for (long at = 0; at < got;) {
         const struct dirent64 *entry = (const void *)(names + at);
-        if (remove_name(folder, entry->d_name, depth) != 0) return -1;
+        if (remove_name(folder, entry->d_name, top, depth) != 0) return -1;
+        found |= !is_dots(entry->d_name);
         at += entry->d_reclen;
       }
+    if (got < 0) return -1;
   }
-  return got < 0 ? -1 : 0;
+  return 0;
 }
 
 static struct scratch *slot_of(const char *path) {
@@ -87,8 +97,8 @@ static void forget(const char *path) {
 void ab_scratches_drop(void) {
   for (int i = 0; i < SCRATCHES; i++) {
     int folder = scratches[i].used ? open(scratches[i].path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
-    for (int pass = 0; folder >= 0 && pass < PASSES; pass++)
-      if (empty(folder, 0) == 0 && rmdir(scratches[i].path) == 0) break;
+    for (int pass = 0; folder >= 0 && pass < RETRIES; pass++)
+      if (empty(folder, folder, 0) == 0 && rmdir(scratches[i].path) == 0) break;
     if (scratches[i].used) unlink(scratches[i].lock_path);
   }
 }
@@ -174,7 +184,7 @@ ab_status ab_scratch_remove(const char *path) {
     return AB_FAIL(AB_EIO, "'%s' is not a scratch folder: its name does not begin with " AB_TEMPORARY_PREFIX, path);
   int folder = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   int error = folder < 0 ? errno : 0;
-  if (folder >= 0 && (empty(folder, 0) != 0 || rmdir(path) != 0)) error = errno;
+  if (folder >= 0 && (empty(folder, folder, 0) != 0 || rmdir(path) != 0)) error = errno;
   if (folder >= 0) close(folder);
   forget(path);
   return error && error != ENOENT ? ab_file_fail("remove", path, error) : AB_OK;
@@ -220,7 +230,7 @@ static void sweep_folder(int folder, const char *name) {
   if (!begins(name, FOLDER_PREFIX) || strlen(name) >= sizeof lock) return;
   memcpy(lock, name, strlen(name) + 1);
   lock[KIND] = 'l';
-  if (free_of_owner(folder, lock)) remove_name(folder, name, 0);
+  if (free_of_owner(folder, lock)) remove_name(folder, name, -1, 0);
 }
 
 /* A living owner holds a lock on its file, or on the one beside its folder. */

@@ -223,6 +223,22 @@ START_TEST(only_scratch_folders_are_removed_and_links_not_followed) {
 }
 END_TEST
 
+START_TEST(a_scratch_folder_is_removed_however_deep) {
+  char *inner, deep[2000];
+  for (int depth = 15; depth < 800; depth += 1 + 10 * (depth > 34)) {
+    ck_ok(ab_scratch_new(&inner, scratch));
+    int length = snprintf(deep, sizeof deep, "%s", inner);
+    for (int i = 0; i < depth; i++) length += snprintf(deep + length, sizeof deep - (size_t)length, "/d");
+    ck_ok(ab_folder_make(deep));
+    ck_ok(ab_folder_make(strcat(deep, "e")));
+    ck_ok(ab_scratch_remove(inner));
+    ck_assert(!ab_folder_exists(inner));
+    ab_mem_free(inner);
+  }
+  ck_assert_int_eq(count_entries(), 0);
+}
+END_TEST
+
 START_TEST(a_sweep_takes_what_dead_writers_left) {
   struct ab_writer *alive;
   char *inner;
@@ -346,6 +362,7 @@ static Suite *suite(void) {
   tcase_add_test(c, a_link_that_the_user_names_is_kept);
   tcase_add_test(c, folders_are_made_listed_and_limited);
   tcase_add_test(c, only_scratch_folders_are_removed_and_links_not_followed);
+  tcase_add_test(c, a_scratch_folder_is_removed_however_deep);
   tcase_add_test(c, a_sweep_takes_what_dead_writers_left);
   tcase_add_test(c, what_is_put_in_place_during_a_sweep_stays);
   tcase_add_test(c, bare_names_are_written_in_the_current_folder);
