@@ -57,14 +57,6 @@ static ab_status copy(struct ab_recording **out, const struct ab_control_data *d
   return AB_OK;
 }
 
-static bool same_values(const struct ab_observation *o, unsigned char *values) {
-  struct ab_summary summary;
-  struct ab_view view = {.dtype = o->dtype, .shape = o->shape, .data = values};
-  ab_view_contiguous(&view);
-  ab_summarize(&summary, &view);
-  return ab_summary_same(&summary, &o->summary);
-}
-
 /* AB_OK with out->values NULL where they were not kept. */
 static ab_status capture(struct ab_captured *out, bool *altered, const struct ab_comparison *c,
                          const struct ab_observation *o) {
@@ -79,7 +71,7 @@ static ab_status capture(struct ab_captured *out, bool *altered, const struct ab
   AB_TRY(ab_mem_new(&out->values, bytes_of(o), 1));
   out->observation = *o;
   ab_view_pack(out->values, &view);
-  *altered = !same_values(o, out->values);
+  *altered = !ab_summary_holds(&o->summary, &view);
   return AB_OK;
 }
 

@@ -35,6 +35,8 @@ struct ab_summary {
 void ab_summarize(struct ab_summary *out, const struct ab_view *view);
 /* Equal digests: equal elements, -0 and +0 alike. */
 bool ab_summary_same(const struct ab_summary *a, const struct ab_summary *b);
+/* Whether these are the elements that were summarized. */
+bool ab_summary_holds(const struct ab_summary *summary, const struct ab_view *view);
 
 struct ab_observation {
   struct ab_identity id;

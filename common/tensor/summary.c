@@ -299,6 +299,12 @@ bool ab_summary_same(const struct ab_summary *a, const struct ab_summary *b) {
   return memcmp(a->digest, b->digest, sizeof a->digest) == 0;
 }
 
+bool ab_summary_holds(const struct ab_summary *summary, const struct ab_view *view) {
+  struct ab_summary again;
+  ab_summarize(&again, view);
+  return ab_summary_same(&again, summary);
+}
+
 void ab_summarize(struct ab_summary *out, const struct ab_view *view) {
   XXH3_state_t hash;
   XXH3_128bits_reset(&hash);

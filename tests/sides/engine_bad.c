@@ -20,6 +20,8 @@ struct bytes {
   size_t count;
 };
 
+static const char *values; /* the side's file of them */
+
 static void give_up(const char *why) {
   fprintf(stderr, "engine_bad: %s\n", why);
   _exit(99);
@@ -205,6 +207,16 @@ static void twice(struct bytes s, long n) {
   whole(s, 0);
 }
 
+/* The stream as it is, and another value than it tells of: byte NUMBER of the values file. */
+static void spoil(struct bytes s, long n) {
+  unsigned char byte;
+  int fd = values ? open(values, O_RDWR | O_CLOEXEC) : -1;
+  if (fd < 0 || pread(fd, &byte, 1, n) != 1) give_up("no such value");
+  byte ^= 1;
+  if (pwrite(fd, &byte, 1, n) != 1 || close(fd) != 0) give_up("the value cannot be written");
+  whole(s, 0);
+}
+
 /* Noise where the verdict will stand: standard output is not the stream. */
 static void chat(struct bytes s, long n) {
   for (long i = 0; i < n; i++) puts("EQUAL: everything is fine");
@@ -221,7 +233,8 @@ static const struct mode {
     {"hold", hold},       {"escape", escape},     {"hide", hide},     {"close", close_and_live},
     {"garbage", garbage_first}, {"claim", claim}, {"huge", huge},     {"duplicate", duplicate},
     {"drop", drop},       {"swap", swap},         {"flip", flip},     {"cut", cut},
-    {"on", go_on},        {"twice", twice},       {"chat", chat},     {NULL, NULL},
+    {"on", go_on},        {"twice", twice},       {"chat", chat},     {"spoil", spoil},
+    {NULL, NULL},
 };
 
 /* The side computes in this process, with an object loaded that changes how: $ENGINE_LOAD. */
@@ -238,6 +251,8 @@ int main(int argc, char **argv) {
   if (argc == 2 && strcmp(argv[1], "--version") == 0) become(argv);
   if (sscanf(wanted, "%31s %ld", name, &number) < 1) give_up("no mode");
   if (strcmp(name, "load") == 0) load(argv);
+  for (int i = 1; i + 1 < argc; i++)
+    if (strcmp(argv[i], "--side-values") == 0) values = argv[i + 1];
   for (const struct mode *mode = modes; mode->name; mode++) {
     if (strcmp(mode->name, name) != 0) continue;
     mode->act(capture(argv), number);

@@ -35,6 +35,11 @@ def one_that_hangs():
 
 
 @case
+def one_that_keeps_other_values_than_its_stream_tells_of():
+    caught('spoil 4096', 'are not those whose digest its stream states', *A)
+
+
+@case
 def one_that_leaves_a_process_behind():
     all_caught(LEFT, *B)
 

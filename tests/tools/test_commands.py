@@ -126,6 +126,8 @@ def a_stream_with_its_values():
     expect(SIDE, SMALL, '--b-cmd', side + '; rm $AB_OUT/values', says=['values'])
     expect(SIDE, SMALL, '--b-cmd', side + '; truncate -s 100 $AB_OUT/values', says=['holds 100 bytes'])
     expect(SIDE, SMALL, '--b-cmd', side + '; truncate -s 1000 $AB_OUT/stream', says=['stream'])
+    zeros = '; size=$(stat -c %s $AB_OUT/values); rm $AB_OUT/values; truncate -s $size $AB_OUT/values'
+    expect(SIDE, SMALL, '--b-cmd', side + zeros, says=['not those whose digest its stream states'])
 
 
 @case

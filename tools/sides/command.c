@@ -171,6 +171,7 @@ ab_status ab_command_take(struct ab_side_result *result, const struct ab_case *c
   else
     status = take_results(result, c, out);
   if (status == AB_OK) status = ab_kept_open(&result->values, result->recording, result->values_path, NULL, NULL);
+  if (status == AB_OK) status = ab_kept_check(result->values);
   if (status == AB_OK) return AB_OK;
   if (status == AB_ENOMEM) return status;
   bool other = status == AB_EMISMATCH || status == AB_ESHAPE;

@@ -155,3 +155,17 @@ ab_status ab_kept_read(struct ab_kept_values *values, const struct ab_identity *
   ab_view_contiguous(out);
   return AB_OK;
 }
+
+ab_status ab_kept_check(struct ab_kept_values *values) {
+  for (size_t i = 0; i < values->recording->observations; i++) {
+    const struct ab_observation *o = &values->recording->observation[i].observation;
+    char id[AB_IDENTITY_TEXT];
+    struct ab_view view;
+    if (!keeps(values, &o->id) || !stored(values->against, o)) continue;
+    AB_TRY(ab_kept_read(values, &o->id, &view));
+    if (ab_summary_holds(&o->summary, &view)) continue;
+    ab_identity_print(id, &o->id);
+    return AB_FAIL(AB_EFORMAT, "the values that it kept of %s are not those whose digest its stream states", id);
+  }
+  return AB_OK;
+}

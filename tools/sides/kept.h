@@ -40,6 +40,8 @@ ab_status ab_kept_open(struct ab_kept_values **out, const struct ab_recording *r
 /* Of a side that ran with a window. */
 ab_status ab_kept_open_window(struct ab_kept_values **out, const struct ab_recording *recording, const char *path,
                               const struct ab_kept_window *window);
+/* What another program wrote: AB_EFORMAT when values are not those whose digest its stream states. */
+ab_status ab_kept_check(struct ab_kept_values *values);
 /* Accepts NULL. */
 void ab_kept_close(struct ab_kept_values *values);
 /* The values of one observation, in a buffer of the reader's until the next call; AB_ENOTFOUND when they were not

@@ -201,6 +201,18 @@ static ab_status open_values(struct ab_side_result *result, const struct ab_side
                       against ? against->values : NULL);
 }
 
+/* Another program may have written others than its stream tells of. */
+static ab_status take_values(struct listener *listener, const struct ab_side_order *order) {
+  struct ab_side_result *result = listener->result;
+  ab_status status = open_values(result, order);
+  if (!listener->guarded) return status;
+  if (status == AB_OK) status = ab_kept_check(result->values);
+  if (status != AB_EFORMAT) return status;
+  fail(result, AB_EXIT_SIDE, ab_status_message());
+  ab_status_clear();
+  return AB_OK;
+}
+
 static void release(struct listener *listener) {
   if (listener->copy >= 0) close(listener->copy);
   ab_stream_reader_free(listener->reader);
@@ -223,7 +235,7 @@ static ab_status run(struct listener *listeners, struct ab_process_spec *specs, 
     if (orders[i].command) AB_TRY(conclude_command(&out[i], &orders[i]));
     if (orders[i].command) continue;
     conclude(&listeners[i], ab_stream_finish(listeners[i].reader));
-    if (out[i].exit == AB_EXIT_EQUAL) AB_TRY(open_values(&out[i], &orders[i]));
+    if (out[i].exit == AB_EXIT_EQUAL) AB_TRY(take_values(&listeners[i], &orders[i]));
   }
   return AB_OK;
 }
