@@ -261,7 +261,8 @@ def a_forged_artifact_is_refused():
         change_json(bad / name, change) if name == 'artifact.json' else doctor(bad, change, name)
         refuse('--replay', bad, says=says)
 
-    for key, value in (('schema', 'abpipe-artifact/3'), ('schema', 'abpipe-artifact/1'), ('kind', 'whole'), ('wrong', 'reference'), ('layer', -1),
+    for key, value in (('schema', 'abpipe-artifact/3'), ('schema', 'abpipe-artifact/1'), ('kind', 'whole'),
+                       ('wrong', 'reference'), ('layer', -1), ('layer', 1 << 20), ('parts', (1 << 31) - 1),
                        ('microbatch', 99), ('parts', 0), ('phase', 'update'), ('step', 1 << 40), ('tensor', 'x' * 500)):
         forge(lambda j, k=key, v=value: j.__setitem__(k, v), key)
     forge(lambda j: j.__setitem__('numerics', 'exact'), 'numerics')

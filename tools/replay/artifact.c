@@ -282,6 +282,18 @@ static ab_status read_one(struct ab_artifact *a, char digest[FILES][AB_ARTIFACT_
   return status;
 }
 
+/* Nothing seals artifact.json: its numbers must be those of a place in the step of config.yml. */
+static ab_status check_place(const struct ab_artifact *a) {
+  int64_t layers = a->config->num_decoder_layers, parts = a->config->num_pipeline_microbatches;
+  if (a->parts != 1 && a->parts != parts)
+    return AB_FAIL(AB_EFORMAT, "artifact.json: 'parts' is %d; expected 1 or the %lld microbatches of its config.yml",
+                   a->parts, (long long)parts);
+  if (a->at.layer >= layers)
+    return AB_FAIL(AB_EFORMAT, "artifact.json: 'layer' is %d; its config.yml has %lld layers", a->at.layer,
+                   (long long)layers);
+  return AB_OK;
+}
+
 ab_status ab_artifact_read(struct ab_artifact *out, const char *folder) {
   struct ab_artifact a = {0};
   char digest[FILES][AB_ARTIFACT_DIGEST] = {{0}};
@@ -292,6 +304,7 @@ ab_status ab_artifact_read(struct ab_artifact *out, const char *folder) {
     if (status == AB_OK) status = read_one(&a, digest, path, i);
     ab_mem_free(path);
   }
+  if (status == AB_OK) status = check_place(&a);
   if (status == AB_OK) *out = a;
   else ab_artifact_free(&a);
   return status;
