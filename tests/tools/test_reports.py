@@ -179,6 +179,8 @@ def what_cannot_be_written_is_exit_2():
         for place in (WORK, '', '/', '/nowhere/r', '/dev/null/r'):
             refuse(SMALL, option, place, says=[f'{option}: '])
     expect(USAGE, SMALL, '--github', environment={'GITHUB_STEP_SUMMARY': '/nowhere/summary.md'})
+    os.mkfifo(fifo := folder() / 'summary.md')
+    expect(USAGE, SMALL, '--github', environment={'GITHUB_STEP_SUMMARY': str(fifo)})
     check('expected auto, always or never' in expect(USAGE, SMALL, '--color', 'pink').err, 'pink')
 
 

@@ -102,10 +102,11 @@ ab_status ab_papers_entry(struct ab_papers *papers, const struct ab_entry *entry
   return AB_OK;
 }
 
-/* Behind what earlier commands of the step wrote; not when the whole would grow past what is shown. */
+/* Behind what earlier commands of the step wrote; not when the whole would grow past what is shown. A FIFO that nobody
+ * reads is refused, not waited for. */
 static ab_status append_summary(const char *text) {
   const char *path = getenv("GITHUB_STEP_SUMMARY");
-  int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK | O_CLOEXEC, 0644);
   if (fd < 0) return AB_FAIL(AB_EIO, "cannot write $GITHUB_STEP_SUMMARY '%s'", path);
   off_t size = lseek(fd, 0, SEEK_END);
   ab_status status = AB_OK;
