@@ -4,11 +4,11 @@
  * get_individual_scales, calculate_global_batch_sizes, set_derived_and_validate_values.
  *
  * Order, later wins: compiled-in defaults, the chain of base_config parents and the file itself,
- * models/<model_name>.yml, overrides, environment. Where a file itself sets override_model_config: true, its own
- * keys are taken as overrides are: they win over the model file (bundles have no base file). A base_config is
- * searched beside its child, then in configs/; a model file in models/ beside the file that was named, in models/
- * one folder up, then in configs/models/. configs/ is $AB_DATADIR/configs, else the one of the source tree
- * (AB_CONFIG_DIR, compiled in).
+ * models/<model_name>.yml, overrides, environment (which may not give the keys that decide this). Where a file itself
+ * sets override_model_config: true, its own keys are taken as overrides are: they win over the model file (bundles have
+ * no base file). A base_config is searched beside its child, then in configs/; a model file in models/ beside the file
+ * that was named, in models/ one folder up, then in configs/models/. configs/ is $AB_DATADIR/configs, else the one of
+ * the source tree (AB_CONFIG_DIR, compiled in).
  */
 #pragma once
 

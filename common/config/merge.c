@@ -314,6 +314,9 @@ static ab_status merge_model(struct merge *m) {
 static ab_status check_environment_key(const struct merge *m, size_t row, const char *variable) {
   const char *key = ab_keys[row].name;
   enum ab_yaml_type type = m->values->rows[row].node->type;
+  if (ab_keys[row].why == AB_WHY_MERGE)
+    return AB_FAIL(AB_ECONFIG, "environment variable %s: key '%s' decides what is merged before the environment is "
+                   "read, expected it in the file", variable, key);
   if (override_of(m, row))
     return AB_FAIL(AB_ECONFIG,
                    "key '%s' is given by the environment variable %s and by an override, expected one of them", key,

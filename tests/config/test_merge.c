@@ -303,7 +303,9 @@ static const struct {
     {"", "M_ENABLE_NNX", "no", "key 'enable_nnx' is no, expected true or false"},
     {"", "M_STEPS", "[", "environment variable M_STEPS:"},
     {"", "M_MLP_ACTIVATIONS", "[gelu]", "key 'mlp_activations' is a list, expected a string, number or boolean key"},
-    {"", "M_BASE_CONFIG", "x.yml", "key 'base_config' is null, expected a string, number or boolean key"},
+    {"", "M_BASE_CONFIG", "x.yml", "variable M_BASE_CONFIG: key 'base_config' decides what is merged before the"},
+    {"", "M_MODEL_NAME", "nope", "variable M_MODEL_NAME: key 'model_name' decides what is merged before the"},
+    {"", "M_OVERRIDE_MODEL_CONFIG", "true", "key 'override_model_config' decides what is merged before the"},
     {"model_name=llama2-7b", "M_BASE_EMB_DIM", "4096", "or override_model_config=true"},
 };
 

@@ -108,14 +108,16 @@ def closed_descriptors_harm_no_file():
 
 @case
 def stray_variables_are_named_and_change_nothing():
-    stray = {'M_STEPS': '1', 'M_NO_SUCH_KEY': '7', 'M_': 'x', 'm_steps': '1'}
+    stray = {'M_STEPS': '1', 'M_NO_SUCH_KEY': '7', 'M_': 'x', 'M_Steps': '1', 'm_steps': '1'}
     compare = NAMED['compare']._replace(words=['case'])
     undisturbed(NAMED['compare'])
     plain, ran = place.run(compare), place.run(compare, environment=stray)
     notes = [line for line in ran.out.splitlines() if line not in plain.out.splitlines()]
     check(ran.code == EQUAL and sorted(notes) == [
+        'note: M_ is set, but there is no such key',
         'note: M_NO_SUCH_KEY is set, but there is no such key',
-        'note: M_STEPS is set and not read: the config of a bundle stands'], f'exit {ran.code}: {notes}')
+        'note: M_STEPS is set and not read: the config of a bundle stands',
+        "note: M_Steps is set and not read: the variable of key 'steps' is M_STEPS"], f'exit {ran.code}: {notes}')
     unchanged('stray variables', stray, [NAMED['check'], NAMED['diff']])
 
 

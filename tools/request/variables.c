@@ -54,27 +54,32 @@ static void offer(void *nearest, const char *key, const char *value, const char 
   ab_nearest_offer(nearest, key);
 }
 
-/* "M_STEPS=3" -> "steps"; false for what MaxText would not take for a key either. */
-static bool key_of(char key[NAME], const char *entry) {
+/* "M_STEPS=3" -> "STEPS", cut to size: no key is so long. */
+static bool name_of(char name[NAME], const char *entry) {
   const char *equals = strchr(entry, '=');
-  if (strncmp(entry, "M_", 2) != 0 || !equals || equals - entry - 2 < 1 || equals - entry - 2 >= NAME) return false;
-  size_t length = (size_t)(equals - entry) - 2;
-  for (size_t i = 0; i < length; i++) {
-    if (islower((unsigned char)entry[2 + i])) return false;
-    key[i] = (char)tolower((unsigned char)entry[2 + i]);
-  }
-  key[length] = '\0';
+  if (strncmp(entry, "M_", 2) != 0 || !equals) return false;
+  snprintf(name, NAME, "%.*s", (int)(equals - entry - 2), entry + 2);
   return true;
 }
 
-static bool describe(char *text, size_t size, const struct ab_case *c, const char *key) {
-  char name[NAME], nearest[NAME];
-  upper(name, key);
-  if (ab_config_value(c->config, key)) {
-    if (c->bundle) snprintf(text, size, "M_%s is set and not read: the config of a bundle stands", name);
-    return c->bundle != NULL;
-  }
+/* False: it was read. */
+static bool describe_known(char *text, size_t size, const struct ab_case *c, const char *name, const char *key) {
+  char capitals[NAME];
+  upper(capitals, key);
+  if (strcmp(name, capitals) != 0)
+    snprintf(text, size, "M_%s is set and not read: the variable of key '%s' is M_%s", name, key, capitals);
+  else if (c->bundle)
+    snprintf(text, size, "M_%s is set and not read: the config of a bundle stands", name);
+  else
+    return false;
+  return true;
+}
+
+static bool describe(char *text, size_t size, const struct ab_case *c, const char *name) {
+  char key[NAME], nearest[NAME];
   struct ab_nearest found;
+  for (size_t i = 0; i <= strlen(name); i++) key[i] = (char)tolower((unsigned char)name[i]);
+  if (ab_config_value(c->config, key)) return describe_known(text, size, c, name, key);
   ab_nearest_start(&found, key);
   ab_config_each(c->config, offer, &found);
   upper(nearest, found.name);
@@ -85,8 +90,8 @@ static bool describe(char *text, size_t size, const struct ab_case *c, const cha
 }
 
 ab_status ab_variables_each(const struct ab_case *opened, ab_status (*fn)(void *ctx, const char *sentence), void *ctx) {
-  char key[NAME], text[3 * NAME];
+  char name[NAME], text[4 * NAME];
   for (char **entry = environ; entry && *entry; entry++)
-    if (key_of(key, *entry) && describe(text, sizeof text, opened, key)) AB_TRY(fn(ctx, text));
+    if (name_of(name, *entry) && describe(text, sizeof text, opened, name)) AB_TRY(fn(ctx, text));
   return AB_OK;
 }
