@@ -6,6 +6,7 @@
 #include "divergence.h"
 #include "number.h"
 #include "page.h"
+#include "report_parts.h"
 
 __attribute__((format(printf, 2, 3))) static void say(struct ab_page *l, const char *format, ...) {
   va_list args;
@@ -89,12 +90,16 @@ ab_status ab_divergence_text(char **out, const struct ab_divergence *divergence,
   return ab_page_take(out, &l);
 }
 
-static void put_pair(struct ab_json_writer *w, const char *key, double value, uint64_t bits, enum ab_dtype dtype) {
+void ab_report_put_value(struct ab_json_writer *w, const char *key, double value, uint64_t bits, enum ab_dtype dtype) {
   char hex[24];
   snprintf(hex, sizeof hex, "%0*llx", 2 * (int)ab_dtype_size(dtype), (unsigned long long)bits);
   ab_json_put_object(w, key, true);
-  if (dtype == AB_F32) ab_json_put_float(w, "value", (float)value);
-  else ab_json_put_double(w, "value", value);
+  if (dtype == AB_F32)
+    ab_json_put_float(w, "value", (float)value);
+  else if (dtype == AB_F64)
+    ab_json_put_double(w, "value", value);
+  else
+    ab_json_put_int64(w, "value", ab_integer_of(bits, dtype));
   ab_json_put_string(w, "bits", hex);
   ab_json_put_string(w, "dtype", ab_dtype_name(dtype));
   ab_json_put_end(w);
@@ -109,8 +114,8 @@ static void put_first(struct ab_json_writer *w, const struct ab_difference *x) {
   ab_json_put_int64(w, "differing", (int64_t)x->differing);
   ab_json_put_int64(w, "count", (int64_t)x->count);
   ab_json_put_int64(w, "index", (int64_t)x->first.index);
-  put_pair(w, "side", x->first.a, x->first.bits_a, x->dtype_a);
-  put_pair(w, "reference", x->first.b, x->first.bits_b, x->dtype_b);
+  ab_report_put_value(w, "side", x->first.a, x->first.bits_a, x->dtype_a);
+  ab_report_put_value(w, "reference", x->first.b, x->first.bits_b, x->dtype_b);
   ab_json_put_end(w);
 }
 

@@ -285,11 +285,17 @@ double ab_value_of(uint64_t bits, bool f32) {
   return f32 ? (double)ab_float_of_bits((uint32_t)bits) : ab_double_of_bits(bits);
 }
 
+int64_t ab_integer_of(uint64_t bits, enum ab_dtype dtype) {
+  return dtype == AB_I32 ? (int32_t)(uint32_t)bits : (int64_t)bits;
+}
+
 void ab_value_print(char *text, size_t size, double value, uint64_t bits, enum ab_dtype dtype) {
   char decimal[AB_NUMBER_MAX];
   if (dtype == AB_F32)
     ab_number_print_float(decimal, (float)value);
-  else
+  else if (dtype == AB_F64)
     ab_number_print(decimal, value);
+  else
+    snprintf(decimal, sizeof decimal, "%lld", (long long)ab_integer_of(bits, dtype));
   snprintf(text, size, "%s (0x%0*llx)", decimal, 2 * (int)ab_dtype_size(dtype), (unsigned long long)bits);
 }

@@ -61,5 +61,7 @@ struct ab_difference ab_difference_scalar(double a, double b, bool f32);
 /* The bits of a value and back; f32: of the float32 that it is a widening of. */
 uint64_t ab_bits_of(double value, bool f32);
 double ab_value_of(uint64_t bits, bool f32);
+/* Of an integer type, from its bits. */
+int64_t ab_integer_of(uint64_t bits, enum ab_dtype dtype);
 /* "0.1 (0x3dcccccd)": shortest decimal that reads back, and the bits. Locale-independent. */
 void ab_value_print(char *text, size_t size, double value, uint64_t bits, enum ab_dtype dtype);

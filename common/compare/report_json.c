@@ -90,25 +90,12 @@ static void put_where(struct ab_json_writer *w, const char *key, const struct ab
   ab_json_put_end(w);
 }
 
-static void put_value(struct ab_json_writer *w, const char *key, double value, uint64_t bits, enum ab_dtype dtype) {
-  char hex[24];
-  snprintf(hex, sizeof hex, "%0*llx", 2 * (int)ab_dtype_size(dtype), (unsigned long long)bits);
-  ab_json_put_object(w, key, true);
-  if (dtype == AB_F32)
-    ab_json_put_float(w, "value", (float)value);
-  else
-    ab_json_put_double(w, "value", value);
-  ab_json_put_string(w, "bits", hex);
-  ab_json_put_string(w, "dtype", ab_dtype_name(dtype));
-  ab_json_put_end(w);
-}
-
 static void put_pair(struct ab_json_writer *w, const char *key, const struct ab_difference *d,
                      const struct ab_value_pair *p) {
   ab_json_put_object(w, key, false);
   put_count(w, "index", p->index);
-  put_value(w, "a", p->a, p->bits_a, d->dtype_a);
-  put_value(w, "b", p->b, p->bits_b, d->dtype_b);
+  ab_report_put_value(w, "a", p->a, p->bits_a, d->dtype_a);
+  ab_report_put_value(w, "b", p->b, p->bits_b, d->dtype_b);
   ab_json_put_end(w);
 }
 

@@ -18,6 +18,10 @@ void ab_report_put_first(struct ab_page *page, const struct ab_verdict *verdict)
 void ab_report_put_finding(struct ab_page *page, const char *word, const struct ab_verdict *verdict,
                            const struct ab_finding *finding);
 
+/* {"value", "bits", "dtype"} of an element, exactly. */
+void ab_report_put_value(struct ab_json_writer *writer, const char *key, double value, uint64_t bits,
+                         enum ab_dtype dtype);
+
 /* The next line of such a text, without its end: *length bytes at the returned place; NULL at the end. *text moves on.
  */
 const char *ab_next_line(const char **text, size_t *length);

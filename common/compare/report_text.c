@@ -99,15 +99,19 @@ static void put_tally(struct ab_page *l, const char *what, const struct ab_tally
     say(l, "%zu of %zu %s", t->compared, t->expected, what);
 }
 
-void ab_report_put_compared(struct ab_page *l, const struct ab_verdict *v) {
-  put(l, "compared: ");
-  put_tally(l, "tensors", &v->tensors);
+static void put_value_tallies(struct ab_page *l, const struct ab_verdict *v) {
   put(l, ", ");
   put_tally(l, "elements", &v->elements);
   put(l, ", ");
   put_tally(l, "metrics", &v->metrics);
   put(l, ", ");
   put_tally(l, "steps", &v->steps);
+}
+
+void ab_report_put_compared(struct ab_page *l, const struct ab_verdict *v) {
+  put(l, v->headers ? "compared: name, shape and dtype of " : "compared: ");
+  put_tally(l, "tensors", &v->tensors);
+  if (!v->headers) put_value_tallies(l, v);
   if (v->unpinned) say(l, ", and %zu without an expected count", v->unpinned);
   if (v->ignored) say(l, ", %zu ignored", v->ignored);
   if (v->unjudged) say(l, ", %zu NOT JUDGED", v->unjudged);
@@ -170,10 +174,20 @@ static void put_index(struct ab_page *l, const struct ab_shape *shape, size_t fl
   put(l, "]");
 }
 
+static void put_agreement(struct ab_page *l, const struct ab_verdict *v) {
+  if (v->headers)
+    put(l, "no value was read");
+  else if (v->sign_only)
+    say(l, "nothing differs but the sign of zero, in %zu elements and metrics", v->sign_only);
+  else
+    put(l, "no tensor differs in any bit");
+  put(l, "\n");
+}
+
 static void line_worst(struct ab_page *l, const char *word, const struct ab_verdict *v, const struct ab_finding *f) {
   say(l, "%s: ", word);
   if (!f->differs) {
-    put(l, "no tensor differs in any bit\n");
+    put_agreement(l, v);
     return;
   }
   put_finding(l, f);
@@ -209,8 +223,8 @@ static void line_bound(struct ab_page *l, const struct ab_verdict *v, const stru
   char limit[AB_NUMBER_MAX], distance[AB_NUMBER_MAX];
   ab_number_print(limit, f->bound.limit);
   ab_number_print(distance, f->distance);
-  if (!v->any) {
-    put(l, "bound: nothing was compared\n");
+  if (!v->any || v->headers) {
+    put(l, v->any ? "bound: no value was read\n" : "bound: nothing was compared\n");
     return;
   }
   if (f->bound.tier == AB_TIER_BITWISE)

@@ -277,7 +277,8 @@ static ab_status check_complete(const struct ab_recording *recording) {
 ab_status ab_verdict(struct ab_verdict *out, const struct ab_comparison *comparison) {
   AB_TRY(check_complete(comparison->a));
   AB_TRY(check_complete(comparison->b));
-  struct ab_verdict v = {.name_a = comparison->a->name, .name_b = comparison->b->name, .pair = comparison->pair};
+  struct ab_verdict v = {.name_a = comparison->a->name, .name_b = comparison->b->name, .pair = comparison->pair,
+                         .headers = comparison->headers};
   struct join j = {.c = comparison, .v = &v};
   ab_status status = join_all(&j);
   if (status == AB_OK) {

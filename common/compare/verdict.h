@@ -100,6 +100,7 @@ struct ab_verdict {
   const char *name_a, *name_b; /* borrowed from the recordings */
   enum ab_pair pair;
   enum ab_exit exit;
+  bool headers; /* as in the comparison */
   struct ab_tally steps, tensors, elements, metrics; /* tensors and elements: sum over the quantities that are pinned */
   struct ab_tally by_quantity[AB_QUANTITIES];        /* tensors */
   size_t unpinned;             /* compared tensors and metrics of quantities without an expected count */

@@ -419,6 +419,10 @@ START_TEST(values_print_the_same_under_any_locale) {
   ck_assert_str_eq(text, "nan (0x7fc00000)");
   ab_value_print(text, sizeof text, 0, 0, AB_F32);
   ck_assert_str_eq(text, "0 (0x00000000)");
+  ab_value_print(text, sizeof text, 9007199254740992, (UINT64_C(1) << 53) + 1, AB_I64);
+  ck_assert_str_eq(text, "9007199254740993 (0x0020000000000001)");
+  ab_value_print(text, sizeof text, -2, UINT32_MAX - 1, AB_I32);
+  ck_assert_str_eq(text, "-2 (0xfffffffe)");
   if (comma) uselocale(old);
   if (comma) freelocale(comma);
 }

@@ -277,6 +277,27 @@ def zeros_of_both_signs():
 
 
 @case
+def the_summary_says_what_was_compared():
+    def one(descr, value):
+        path = folder('one') / 'one.safetensors'
+        write_tensors(path, {'w': [descr, [1], bytearray(struct.pack({'F32': '<f', 'I32': '<i', 'I64': '<q'}[descr], value))]})
+        return path
+
+    r = expect(EQUAL, one('F32', 0.0), one('F32', -0.0), says=['nothing differs but the sign of zero, in 1 elements'], **TOOL)
+    check('any bit' not in r.out, r.out)
+    large = 2 ** 53
+    expect(DIFFERENT, one('I64', large + 1), one('I64', large), says=[f' {large + 1} (0x0', f' {large} (0x0'], **TOOL)
+    expect(DIFFERENT, one('I32', -2), one('I32', 7), says=[' -2 (0xfffffffe)', ' 7 (0x0'], **TOOL)
+    _, found = elements(DIFFERENT, one('I64', -large - 1), one('I64', large + 1))
+    check((found['worst']['a']['value'], found['worst']['b']['value']) == (-large - 1, large + 1), str(found))
+    r = expect(EQUAL, one('F32', 1), one('F32', 2), '--structure-only', says=[
+        'compared: name, shape and dtype of 1 of 1 tensors\n', 'worst: no value was read'], **TOOL)
+    check('any bit' not in r.out and 'elements' not in r.out, r.out)
+    verdict, _ = elements(EQUAL, one('F32', 1), one('F32', 2), '--structure-only')
+    check(verdict['counts']['elements'] == {'expected': 0, 'compared': 0}, str(verdict['counts']))
+
+
+@case
 def squares_beyond_the_range_of_doubles():
     count = BLOCK + 5  # of which a block holds half
     a, b = [1e200] * count, [1e200] * count
