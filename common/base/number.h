@@ -6,7 +6,7 @@
 
 #include "status.h"
 
-enum { AB_NUMBER_MAX = 32 }; /* bytes of a printed number, terminator included */
+enum { AB_NUMBER_MAX = 40 }; /* bytes of a printed number, terminator included */
 
 /* A whole text as a decimal integer: -?(0|[1-9][0-9]*). AB_EFORMAT with the text and what is wrong. */
 ab_status ab_number_int64(int64_t *out, const char *text);

@@ -1,12 +1,9 @@
 /* The same bits from every route and any number of threads, with 1024 tokens per microbatch and three stages. */
-#ifdef _OPENMP
-#include <omp.h>
-#endif
-
 #include <stdatomic.h>
 
 #include "both_sides.h"
 #include "tap.h"
+#include "threads.h"
 
 enum { ROUTES = 3 };
 static const char *const route_name[ROUTES] = {"linen", "nnx", "sequential"};
@@ -21,28 +18,13 @@ static struct {
 } noted;
 
 static void note_thread(void) {
-#ifdef _OPENMP
-  if (noted.team < omp_get_num_threads()) noted.team = omp_get_num_threads();
-  noted.came |= 1u << omp_get_thread_num();
-#else
-  noted.team = 1;
-  noted.came = 1;
-#endif
+  if (noted.team < team_size()) noted.team = team_size();
+  noted.came |= 1u << team_place();
 }
 
 static void noting_gemm(void *c, const void *a, const void *b, const struct ab_gemm *dims) {
   note_thread();
   noted.table->gemm(c, a, b, dims);
-}
-
-static int use_threads(int asked) {
-#ifdef _OPENMP
-  omp_set_num_threads(asked);
-  return asked;
-#else
-  (void)asked;
-  return 1;
-#endif
 }
 
 static struct ab_recording *run(const struct ab_case *c, const struct ab_kernels *table, const char *route) {

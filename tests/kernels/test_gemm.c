@@ -7,13 +7,7 @@
 #include <string.h>
 
 #include "tap.h"
-
-#ifdef _OPENMP
-#include <omp.h>
-static void set_threads(int n) { omp_set_num_threads(n); }
-#else
-static void set_threads(int n) { (void)n; }
-#endif
+#include "threads.h"
 
 static const int64_t shapes[][3] = {{1, 1, 1},   {7, 5, 3},    {4, 8, 256},  {5, 9, 257},   {64, 128, 64},
                                     {65, 129, 7}, {3, 1030, 11}, {259, 3, 520}, {260, 1030, 2}};
@@ -76,7 +70,7 @@ END_TEST
 static void *product(const struct ab_kernels *k, const struct ab_gemm *d, int threads) {
   void *a = kt_random(k, a_count(d), 1, 1), *b = kt_random(k, b_count(d), 2, 1);
   void *c = kt_random(k, (size_t)(d->m * d->ldc), 3, 1);
-  set_threads(threads);
+  use_threads(threads);
   k->gemm(c, a, b, d);
   return c;
 }
@@ -95,7 +89,6 @@ START_TEST(test_threads) {
 }
 END_TEST
 
-#ifdef _OPENMP
 /* Inside a parallel region the call is serial and gives the same bits. */
 START_TEST(test_inside_region) {
   const struct ab_kernels *k = tables[_i];
@@ -111,7 +104,6 @@ START_TEST(test_inside_region) {
   kt_done("parallel region");
 }
 END_TEST
-#endif
 
 /* The portable sum depends on k alone: any part of C has the bits of the whole. */
 START_TEST(test_portable_split) {
@@ -188,9 +180,7 @@ int main(void) {
   tcase_add_loop_test(tcase, test_values, 0, TABLES);
   tcase_add_loop_test(tcase, test_empty, 0, TABLES);
   tcase_add_loop_test(tcase, test_threads, 0, TABLES);
-#ifdef _OPENMP
   tcase_add_loop_test(tcase, test_inside_region, 0, TABLES);
-#endif
   tcase_add_test(tcase, test_portable_split);
   tcase_add_loop_test(tcase, test_self_test, 0, TABLES);
   tcase_add_loop_test(tcase, test_self_test_fails, 0, (int)(sizeof broken / sizeof broken[0]));

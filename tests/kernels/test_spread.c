@@ -6,13 +6,7 @@
 #include <stdio.h>
 
 #include "tap.h"
-
-#ifdef _OPENMP
-#include <omp.h>
-static void set_workers(int workers) { omp_set_num_threads(workers); }
-#else
-static void set_workers(int workers) { (void)workers; }
-#endif
+#include "threads.h"
 
 enum { VECTOR = 100003, SLICE = 1001, TOKENS = 201, EMB = 200, VOCAB = 67, HEADS = 6, KV_HEADS = 3, HEAD_DIM = 8,
        LENGTH = 67, ROWS = 3 };
@@ -45,9 +39,9 @@ static void check(const char *name, part_fn part, size_t n, size_t slice, size_t
     struct rig r = rig_new(tables[row / WORKERS], size);
     char what[96];
     snprintf(what, sizeof what, "%s of %s by %d workers", name, r.k->name, workers[row % WORKERS]);
-    set_workers(workers[row % WORKERS]);
+    use_threads(workers[row % WORKERS]);
     part(&r, r.out, 0, n);
-    set_workers(1);
+    use_threads(1);
     for (size_t first = 0; first < n; first += slice)
       part(&r, r.expected, first, n - first < slice ? n - first : slice);
     for (int i = 0; i < 4; i++) kt_same_bits(r.k, r.out[i], r.expected[i], size, what);
@@ -126,9 +120,9 @@ START_TEST(columns) {
   for (size_t row = 0; row < TABLES * WORKERS; row++) {
     struct rig r = rig_new(tables[row / WORKERS], TOKENS * EMB);
     struct ab_norm_dims whole = {.tokens = TOKENS, .emb = EMB}, one = {.tokens = TOKENS, .emb = 1};
-    set_workers(workers[row % WORKERS]);
+    use_threads(workers[row % WORKERS]);
     r.k->norm_weight(r.out[0], r.in[0], r.in[1], r.in[2], &whole);
-    set_workers(1);
+    use_threads(1);
     for (size_t c = 0; c < EMB; c++) {
       for (size_t t = 0; t < TOKENS; t++) {
         r.k->copy(at(&r, r.out[1], t), at(&r, r.in[0], t * EMB + c), 1);

@@ -1,14 +1,11 @@
 /* The same bits for any number of threads, and proof that there were several. */
 #include <pthread.h>
 
-#ifdef _OPENMP
-#include <omp.h>
-#endif
-
 #include "linen.h"
 #include "oracle.h"
 #include "rig.h"
 #include "tap.h"
+#include "threads.h"
 
 /* A table that notes which threads called its gemm. */
 enum { MAX_THREADS = 16 };
@@ -31,21 +28,9 @@ static void noting_gemm(void *c, const void *a, const void *b, const struct ab_g
   ab_kernels_f32.gemm(c, a, b, dims);
 }
 
-static void use_threads(int n) {
-#ifdef _OPENMP
-  omp_set_num_threads(n);
-#else
-  (void)n;
-#endif
-}
-
 static int expected_threads(int asked, int stages) {
-#ifdef _OPENMP
-  return asked < stages ? asked : stages;
-#else
-  (void)asked, (void)stages;
-  return 1;
-#endif
+  int given = use_threads(asked);
+  return given < stages ? given : stages;
 }
 
 static struct rig_run run_with(int threads, const struct ab_config *config, const struct ab_kernels *kernels) {

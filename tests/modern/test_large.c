@@ -1,5 +1,4 @@
 /* Microbatches of 1024 tokens, where a product accumulated in place differs in bits from one added afterwards. */
-#include <omp.h>
 #include <string.h>
 
 #include "mem.h"
@@ -7,6 +6,7 @@
 #include "oracle.h"
 #include "rig.h"
 #include "tap.h"
+#include "threads.h"
 
 static char simple_mlp[] = "simple_mlp";
 
@@ -19,7 +19,7 @@ static struct ab_config large(const char *block) {
 
 static void check_threads(const struct ab_config *config, const struct ab_kernels *kernels, const char *what) {
   for (int threads = 1; threads <= 4; threads *= 2) {
-    omp_set_num_threads(threads);
+    use_threads(threads);
     rig_check_same(what, rig_run(&nnx_pipeline_ops, kernels, config, NULL),
                    rig_run(&ab_oracle_pipeline_ops, kernels, config, NULL));
   }
@@ -34,7 +34,7 @@ END_TEST
 
 START_TEST(test_llama2_is_oracle) {
   struct ab_config config = large(NULL);
-  omp_set_num_threads(2);
+  use_threads(2);
   rig_check_same("f32", rig_run(&nnx_pipeline_ops, &ab_kernels_f32, &config, NULL),
                  rig_run(&ab_oracle_pipeline_ops, &ab_kernels_f32, &config, NULL));
 }

@@ -1,7 +1,6 @@
 /* How NNXCircularPipeline relates to NNXPipeline, line by line, and what it must not change: bubbles, remat, the form
  * of the loop, threads; what it fetches and recomputes. */
 #include <math.h>
-#include <omp.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -11,6 +10,7 @@
 #include "oracle.h"
 #include "rig.h"
 #include "tap.h"
+#include "threads.h"
 #include "upstream.h"
 
 static char none[] = "none", full[] = "full", minimal[] = "minimal", simple[] = "simple", simple_mlp[] = "simple_mlp";
@@ -173,9 +173,9 @@ END_TEST
 START_TEST(test_threads_keep_bits) {
   struct ab_config config = circular_config(_i);
   for (int threads = 2; threads <= 4; threads += 2) {
-    omp_set_num_threads(1);
+    use_threads(1);
     struct rig_result one = run32(&config);
-    omp_set_num_threads(threads);
+    use_threads(threads);
     rig_check_same(name_of(_i), one, run32(&config));
   }
 }

@@ -209,7 +209,7 @@ static void twice(struct bytes s, long n) {
 
 /* The stream as it is, and another value than it tells of: byte NUMBER of the values file. */
 static void spoil(struct bytes s, long n) {
-  unsigned char byte;
+  unsigned char byte = 0;
   int fd = values ? open(values, O_RDWR | O_CLOEXEC) : -1;
   if (fd < 0 || pread(fd, &byte, 1, n) != 1) give_up("no such value");
   byte ^= 1;
