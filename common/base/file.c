@@ -49,6 +49,13 @@ ab_status ab_check_beneath(const char *folder, const char *name) {
   return AB_FAIL(AB_EFORMAT, "'%.512s' is not a plain name beneath '%s'", name, folder);
 }
 
+/* A link where a folder should be: openat2 says so, O_DIRECTORY alone does not. */
+static int why_refused(int folder, const char *component, int error) {
+  struct stat about;
+  if (error != ENOTDIR || fstatat(folder, component, &about, AT_SYMLINK_NOFOLLOW) != 0) return error;
+  return S_ISLNK(about.st_mode) ? ELOOP : error;
+}
+
 static int open_walking(int folder, const char *name, int flags, mode_t mode) {
   int at = folder;
   for (;;) {
@@ -62,7 +69,7 @@ static int open_walking(int folder, const char *name, int flags, mode_t mode) {
     component[length] = '\0';
     bool last = !name[length];
     int next = openat(at, component, last ? flags | O_NOFOLLOW : O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, mode);
-    int error = errno;
+    int error = next < 0 ? why_refused(at, component, errno) : 0;
     if (at != folder) close(at);
     errno = error;
     if (last || next < 0) return next;
