@@ -212,18 +212,16 @@ static ab_status stale(const char *what, const char *key, const char *there, con
                  there ? there : "absent", here ? here : "absent");
 }
 
-static ab_status check_sorted(const struct ab_golden *g, const struct ab_pair_text *here, size_t count,
-                              const char *what) {
-  size_t i = 0, k = 0;
-  while (i < g->configs || k < count) {
-    int order = i == g->configs ? 1 : k == count ? -1 : strcmp(g->config[i].key, here[k].key);
-    if (order < 0) return stale(what, g->config[i].key, g->config[i].value, NULL);
-    if (order > 0) return stale(what, here[k].key, NULL, here[k].value);
-    if (strcmp(g->config[i].value, here[k].value) != 0)
-      return stale(what, here[k].key, g->config[i].value, here[k].value);
-    i++;
-    k++;
-  }
+static const struct ab_pair_text *find_pair(const struct ab_pair_text *in_order, size_t count, const char *key) {
+  const struct ab_pair_text wanted = {key, NULL};
+  return count ? bsearch(&wanted, in_order, count, sizeof *in_order, by_key) : NULL;
+}
+
+static ab_status check_lack(const struct ab_golden *g, const struct ab_pair_text *in_order, size_t count,
+                            const char *what) {
+  for (size_t i = 0; i < g->configs; i++)
+    if (!find_pair(in_order, count, g->config[i].key))
+      return stale(what, g->config[i].key, g->config[i].value, NULL);
   return AB_OK;
 }
 
@@ -231,8 +229,13 @@ ab_status ab_golden_check_config(const struct ab_golden *golden, const struct ab
                                  const char *what) {
   struct ab_pair_text *copy;
   AB_TRY(sorted(&copy, config, configs));
-  ab_status status = check_sorted(golden, copy, configs, what);
+  ab_status status = check_lack(golden, copy, configs, what);
   ab_mem_free(copy);
   AB_TRY(status);
+  for (size_t i = 0; i < configs; i++) {
+    const struct ab_pair_text *there = find_pair(golden->config, golden->configs, config[i].key);
+    if (!there || strcmp(there->value, config[i].value) != 0)
+      return stale(what, config[i].key, there ? there->value : NULL, config[i].value);
+  }
   return AB_OK;
 }

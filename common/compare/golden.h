@@ -110,7 +110,8 @@ ab_status ab_golden_write(const struct ab_golden *golden, const char *path);
 /* `what` names the file in sentences. */
 ab_status ab_golden_parse(struct ab_golden **out, const char *text, size_t size, const char *what);
 ab_status ab_golden_read(struct ab_golden **out, const char *path);
-/* AB_EMISMATCH naming the first key whose value the golden has otherwise, or lacks. */
+/* AB_EMISMATCH naming the first key that is not in the config, else the first of the config, in its order, whose value
+ * the golden has otherwise or lacks. */
 ab_status ab_golden_check_config(const struct ab_golden *golden, const struct ab_pair_text *config, size_t configs,
                                  const char *what);
 

@@ -537,6 +537,9 @@ START_TEST(missing_malformed_and_stale_can_be_told_apart) {
   ck_fails(ab_golden_check_config(read, config, count, path), AB_EMISMATCH, "'base_emb_dim' is 128 there and 228 here");
   config[1].key = "case_emb_dim";
   ck_fails(ab_golden_check_config(read, config, count, path), AB_EMISMATCH, "'base_emb_dim' is 128 there and absent");
+  config[1].key = "base_emb_dim";
+  config[0].value = "3"; /* the caller's order */
+  ck_fails(ab_golden_check_config(read, config, count, path), AB_EMISMATCH, "'steps' is 2 there and 3 here");
   ab_golden_free(read);
   ab_golden_free(g);
   unlink(path);

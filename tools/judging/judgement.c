@@ -96,6 +96,15 @@ static ab_status fits(struct ab_golden *golden, const struct ab_case *c) {
   return status;
 }
 
+/* What --devices changes are derived keys alone. */
+static void tell_golden(struct ab_judgement *j) {
+  char sentence[1024];
+  int used = snprintf(sentence, sizeof sentence, "%s", ab_status_message());
+  if (j->stale && j->request.devices && used < 900)
+    snprintf(sentence + used, sizeof sentence - (size_t)used, ", with --devices %ld", j->request.devices);
+  ab_judgement_trouble(j, AB_EXIT_GOLDEN, sentence);
+}
+
 /* A golden that cannot be used is exit 4, and nothing runs unless for a pending one in the place of a stale one. */
 static ab_status read_golden(struct ab_judgement *j) {
   if (!j->opened.golden_path) return AB_OK;
@@ -105,7 +114,7 @@ static ab_status read_golden(struct ab_judgement *j) {
   if (usable) status = fits(j->golden, &j->opened);
   if (status == AB_ENOMEM) return status;
   j->stale = usable && status != AB_OK;
-  if (status != AB_OK) ab_judgement_trouble(j, AB_EXIT_GOLDEN, ab_status_message());
+  if (status != AB_OK) tell_golden(j);
   if (!usable) return AB_OK;
   j->fingerprints = true;
   if (j->request.numerics) return AB_OK;

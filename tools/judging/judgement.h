@@ -148,5 +148,6 @@ ab_status ab_judgement_inputs(const struct ab_judgement *j, const char *folder);
 /* --dump: what A produced, as a bundle in request.dump. The values must still be there (before close). */
 ab_status ab_judgement_dump(const struct ab_judgement *j);
 
-/* The config as golden pairs, sorted by key: a list for ab_mem_free of texts that are the config's. */
+/* The config as golden pairs, what was given before what is derived: a list for ab_mem_free of texts that are the
+ * config's. */
 ab_status ab_config_pairs(struct ab_pair_text **out, size_t *count, const struct ab_config *config);

@@ -8,6 +8,7 @@ struct collector {
   struct ab_pair_text *pair;
   size_t count, room;
   ab_status status;
+  bool derived; /* which keys are collected */
 };
 
 /* Where a run writes and what it is called changes no number. */
@@ -26,12 +27,14 @@ static ab_status add(struct collector *c, const char *key, const char *value) {
 
 static void collect(void *ctx, const char *key, const char *value, const char *source) {
   struct collector *c = ctx;
-  (void)source;
-  if (c->status == AB_OK && changes_numbers(key)) c->status = add(c, key, value);
+  bool derived = strcmp(source, "derived") == 0;
+  if (c->status == AB_OK && derived == c->derived && changes_numbers(key)) c->status = add(c, key, value);
 }
 
 ab_status ab_config_pairs(struct ab_pair_text **out, size_t *count, const struct ab_config *config) {
   struct collector c = {0};
+  ab_config_each(config, collect, &c);
+  c.derived = true;
   ab_config_each(config, collect, &c);
   if (c.status != AB_OK) {
     ab_mem_free(c.pair);
