@@ -35,18 +35,23 @@ static struct head head_at(const real *q, const real *k, const real *v, const in
                        .k_stride = k_stride};
 }
 
-/* The worker's own tiles, inside the loops below. */
-static real *tiles_of(void *work, const struct ab_attention_dims *dims) {
-#ifdef _OPENMP
-  return (real *)work + (size_t)omp_get_thread_num() * ab_attention_tiles(dims);
-#else
-  (void)dims;
-  return work;
-#endif
-}
-
 static bool worth_spreading(int64_t heads, const struct ab_attention_dims *dims) {
   return heads > 1 && may_spread(pieces_of((size_t)(heads * dims->length * dims->length), SPREAD_ELEMENTS));
+}
+
+/* part(ctx, i, the worker's own tiles) for i < parts. Two loops: in LLVM's runtime the num_threads of a region whose
+ * `if` is false holds for the next region. */
+static void over_parts(void (*part)(const void *ctx, int64_t i, real *tiles), const void *ctx, int64_t parts,
+                       void *work, const struct ab_attention_dims *dims) {
+  if (worth_spreading(parts, dims)) {
+#ifdef _OPENMP
+#pragma omp parallel for schedule(static) num_threads(AB_ATTENTION_WORKERS)
+    for (int64_t i = 0; i < parts; i++)
+      part(ctx, i, (real *)work + (size_t)omp_get_thread_num() * ab_attention_tiles(dims));
+#endif
+  } else {
+    for (int64_t i = 0; i < parts; i++) part(ctx, i, work);
+  }
 }
 
 /* tile[L,L] = x[L,D] y[L,D]^T */
@@ -99,19 +104,26 @@ static void attend(real *out, real *row_max, real *row_sum, real *tile, const st
     for (int64_t i = 0; i < h->head_dim; i++) out[i] /= row_sum[t];
 }
 
-void KERNEL(attention)(void *out_, void *row_max, void *row_sum, const void *q, const void *k, const void *v,
+struct forward {
+  real *out, *row_max, *row_sum;
+  const real *q, *k, *v;
+  const int32_t *segment_ids;
+  const struct ab_attention_dims *dims;
+};
+
+static void head_forward(const void *ctx, int64_t i, real *tiles) {
+  const struct forward *f = ctx;
+  const struct ab_attention_dims *d = f->dims;
+  int64_t row = i / d->heads, h = i % d->heads;
+  struct head head = head_at(f->q, f->k, f->v, f->segment_ids, row, h, d);
+  attend(f->out + (row * d->length * d->heads + h) * d->head_dim, f->row_max + i * d->length,
+         f->row_sum + i * d->length, tiles, &head);
+}
+
+void KERNEL(attention)(void *out, void *row_max, void *row_sum, const void *q, const void *k, const void *v,
                        const int32_t *segment_ids, void *work, const struct ab_attention_dims *dims) {
-  real *out = out_;
-  int64_t heads = dims->rows * dims->heads;
-  bool spread = worth_spreading(heads, dims);
-  (void)spread; /* read by the pragma alone */
-#pragma omp parallel for schedule(static) num_threads(AB_ATTENTION_WORKERS) if (spread)
-  for (int64_t i = 0; i < heads; i++) {
-    int64_t row = i / dims->heads, h = i % dims->heads;
-    struct head head = head_at(q, k, v, segment_ids, row, h, dims);
-    attend(out + (row * dims->length * dims->heads + h) * dims->head_dim, (real *)row_max + i * dims->length,
-           (real *)row_sum + i * dims->length, tiles_of(work, dims), &head);
-  }
+  struct forward f = {out, row_max, row_sum, q, k, v, segment_ids, dims};
+  over_parts(head_forward, &f, dims->rows * dims->heads, work, dims);
 }
 
 /* dw = p (dp - pull) where allowed, exactly zero elsewhere; dp in place. */
@@ -161,7 +173,8 @@ struct backward {
 };
 
 /* All query heads of kv head g of the batch, in their order: they add up in dk and dv. */
-static void group_back(const struct backward *b, int64_t g, real *p) {
+static void group_back(const void *ctx, int64_t g, real *p) {
+  const struct backward *b = ctx;
   const struct ab_attention_dims *d = b->dims;
   int64_t group = d->heads / d->kv_heads;
   real *dw = p + d->length * d->length;
@@ -177,9 +190,5 @@ void KERNEL(attention_input)(void *dq, void *dk, void *dv, const void *dout, con
                              const void *out, const void *q, const void *k, const void *v, const int32_t *segment_ids,
                              void *work, const struct ab_attention_dims *dims) {
   struct backward b = {dq, dk, dv, dout, row_max, row_sum, out, q, k, v, segment_ids, dims};
-  int64_t groups = dims->rows * dims->kv_heads;
-  bool spread = worth_spreading(groups, dims);
-  (void)spread; /* read by the pragma alone */
-#pragma omp parallel for schedule(static) num_threads(AB_ATTENTION_WORKERS) if (spread)
-  for (int64_t g = 0; g < groups; g++) group_back(&b, g, tiles_of(work, dims));
+  over_parts(group_back, &b, dims->rows * dims->kv_heads, work, dims);
 }
