@@ -85,6 +85,14 @@ void ab_text_escape(char *out, size_t size, const char *text) {
   if (size) out[used] = '\0';
 }
 
+void ab_text_print(FILE *out, const char *text) {
+  for (size_t length; *text; text += length ? length : 1) {
+    length = printable((const unsigned char *)text);
+    if (length) fwrite(text, 1, length, out);
+    else fprintf(out, "\\x%02x", (unsigned char)*text);
+  }
+}
+
 bool ab_text_is_printable(const char *text) {
   for (size_t length; *text; text += length) {
     length = printable((const unsigned char *)text);

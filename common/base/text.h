@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 /* For "the nearest known name is": of the names offered, the first at the smallest Levenshtein distance from `wanted`
  * (borrowed); only the first 63 bytes of each count. */
@@ -19,6 +20,8 @@ void ab_nearest_offer(struct ab_nearest *nearest, const char *name);
  * and U+FFFE, U+FFFF shown as \xNN, so that names from data cannot steer a terminal; cut to size. Words that go into
  * documents pass page.h. */
 void ab_text_escape(char *out, size_t size, const char *text);
+/* The same of a text of any length, printed. */
+void ab_text_print(FILE *out, const char *text);
 /* Bytes of the UTF-8 character at text, of which `left` are there; 0 if it is none (overlong, surrogate, above
  * U+10FFFF, cut). */
 size_t ab_utf8_length(const char *text, size_t left);

@@ -6,6 +6,7 @@
 
 #include "config_values.h"
 #include "mem.h"
+#include "text.h"
 
 static ab_status load(struct ab_config *config, const struct ab_config_request *request) {
   AB_TRY(ab_values_new(&config->values, request->defaults));
@@ -45,8 +46,11 @@ const char *ab_config_value(const struct ab_config *config, const char *key) {
 }
 
 void ab_config_print(FILE *out, const struct ab_config *config) {
-  for (size_t row = 0; row < ab_key_count; row++)
-    fprintf(out, "Config param %s: %s\n", ab_keys[row].name, config->values->rows[row].text);
+  for (size_t row = 0; row < ab_key_count; row++) {
+    fprintf(out, "Config param %s: ", ab_keys[row].name);
+    ab_text_print(out, config->values->rows[row].text);
+    fputc('\n', out);
+  }
 }
 
 void ab_config_each(const struct ab_config *config,

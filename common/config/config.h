@@ -102,7 +102,7 @@ void ab_config_free(struct ab_config *config);
 
 /* The final value of any key as YAML text ("true", "0.1", "[silu, linear]"); NULL for an unknown key. Borrowed. */
 const char *ab_config_value(const struct ab_config *config, const char *key);
-/* `Config param K: V` for every key, sorted, as MaxText prints it. */
+/* `Config param K: V` for every key, sorted, as MaxText prints it; escaped by ab_text_print. */
 void ab_config_print(FILE *out, const struct ab_config *config);
 /* One line per default in force that this build does not support, and per key without numeric effect that was given. */
 void ab_config_print_notes(FILE *out, const struct ab_config *config);

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "config_values.h"
+#include "text.h"
 
 /* Keys that are read, but not with every value that MaxText knows: canonical YAML, NULL at the end. */
 struct support {
@@ -104,12 +105,12 @@ static void print_given_without_effect(FILE *out, const struct ab_config *config
 }
 
 static void print_outranked(FILE *out, const struct ab_value *value, const char *key) {
-  char where[AB_WHERE_SIZE], lost[AB_WHERE_SIZE], won[AB_WHERE_SIZE];
+  char where[AB_WHERE_SIZE], place[AB_WHERE_SIZE], lost[AB_WHERE_SIZE], won[AB_WHERE_SIZE];
   if (!value->outranked || value->source != AB_SOURCE_MODEL) return;
+  ab_text_escape(place, sizeof place, ab_value_where(where, value->outranked));
   fprintf(out,
           "%s: %s of %s gives way to %s of the model file (override_model_config: true in that file reverses it)\n",
-          key, ab_value_shown(lost, value->outranked), ab_value_where(where, value->outranked),
-          ab_value_shown(won, value));
+          key, ab_value_shown(lost, value->outranked), place, ab_value_shown(won, value));
 }
 
 void ab_config_print_notes(FILE *out, const struct ab_config *config) {

@@ -203,6 +203,13 @@ START_TEST(parameters_are_printed_as_maxtext_does) {
 }
 END_TEST
 
+START_TEST(what_is_printed_steers_no_terminal) {
+  char *text = printed(ab_config_print, "run_name=a\u202eb");
+  ck_assert_ptr_nonnull(strstr(text, "Config param run_name: \"a\\xe2\\x80\\xaeb\"\n"));
+  free(text);
+}
+END_TEST
+
 START_TEST(notes_name_what_has_no_effect_and_what_defaults_mean) {
   char *text = printed(ab_config_print_notes, "hardware=gpu checkpoint_period=10000");
   ck_assert_ptr_nonnull(strstr(text, "hardware: gpu has no effect here: set-up of JAX, XLA and the hardware\n"));
@@ -310,6 +317,7 @@ static Suite *suite(void) {
   tcase_add_test(c, every_model_file_of_ours_loads);
   tcase_add_test(c, every_key_is_listed_sorted_with_its_source);
   tcase_add_test(c, parameters_are_printed_as_maxtext_does);
+  tcase_add_test(c, what_is_printed_steers_no_terminal);
   tcase_add_test(c, notes_name_what_has_no_effect_and_what_defaults_mean);
   tcase_add_test(c, the_digest_is_that_of_all_lines_with_numbers);
   tcase_add_test(c, the_digest_follows_numbers_only);

@@ -372,6 +372,29 @@ def the_inventory_is_held_both_ways():
 
 
 @case
+def names_of_cases_steer_nothing():
+    """Names with a line of check, with ESC, with a character that turns the line and with a command for GitHub."""
+    root = folder('root')
+    names = ('ca\nok case', '\x1b[31mred', '\u202eesrever', '##[error]')
+    for name in names:
+        shutil.copytree(pending_once(), root / name)
+    (root / 'inventory').write_bytes(b'lost\xff\n')
+    shown = ['ca\\x0aok case', '\\x1b[31mred', '\\xe2\\x80\\xaeesrever', '#\\x23[error]']
+
+    def plain(code, *words, says=(), **options):
+        r = tool(code, *words, says=says, **options)
+        check(not re.search('[\x1b\u202e\udcff]|^ok case|##\\[', r.out + r.err, flags=re.M), f'{r}: {r.out}{r.err}')
+    plain(GOLDEN, 'check', '--no-run', root, says=[f'not ok {root}/{s}: ' for s in [*shown, 'lost\\xff']])
+    plain(EQUAL, 'list', root, says=[f'{root}/{s}\n' for s in [*shown, 'lost\\xff']])
+    plain(EQUAL, 'review', root, says=[f'{root}/{s}: ' for s in shown])
+    plain(EQUAL, 'review', root / names[1], says=["accept: ab_golden accept $'"])
+    for name, text in zip(names, shown):
+        plain(EQUAL, 'reject', root / name, says=[f'removed {root}/{text}/{PENDING}'])
+    plain(EQUAL, 'record', root / names[0], '--reason', 'test', says=[f'recorded {root}/{shown[0]}/{GOLD}'])
+    plain(USAGE, 'record', root / names[0], '--reason', 'a\u202eb c d', says=['the reason', 'expected one line'])
+
+
+@case
 def the_goldens_of_the_repository_are_in_order():
     tool(EQUAL, 'check', '--no-run', ROOT / 'golden', says=['0 failed'])
 

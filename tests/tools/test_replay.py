@@ -310,6 +310,13 @@ def replay_takes_no_case_and_no_side():
 
 
 @case
+def the_name_of_an_artifact_steers_nothing():
+    kept = artifact().rename(folder() / 'd\x1b[31mred')
+    r = expect(DIFFERENT, '--replay', kept, says=['/d\\x1b[31mred\n'])
+    check('\x1b' not in r.out, f'{r.out!r}')
+
+
+@case
 def a_replay_takes_no_other_form_of_report():
     kept = folder() / 'kept'
     run(SMALL, '--b-bin', FAULTY, '--save-artifact', kept, environment={'AB_FAULT': 'attention_backward -1 -1 -'})

@@ -4,6 +4,7 @@
 #include "file.h"
 #include "golden_command.h"
 #include "mem.h"
+#include "outcome.h"
 #include "pending.h"
 
 /* One acceptance on its way. */
@@ -68,8 +69,7 @@ ab_status ab_golden_drop_pending(const struct ab_golden_case *c) {
 static int put_in_place(struct acceptance *a, const char *path) {
   if (ab_golden_write(a->fresh, a->c->golden) != AB_OK) return ab_golden_refuse(AB_EXIT_USAGE);
   if (ab_golden_drop_pending(a->c) != AB_OK) return ab_golden_refuse(AB_EXIT_USAGE);
-  printf("accepted %s into %s\n", path, a->c->golden);
-  return AB_EXIT_EQUAL;
+  return ab_say("ab_golden", "accepted %s into %s", path, a->c->golden);
 }
 
 static int run(struct acceptance *a, const char *path, const char *reason, long timeout) {
@@ -169,8 +169,7 @@ int ab_golden_accept(int argc, char **argv) { return ab_golden_with_cases(argc, 
 
 static int reject_locked(const struct ab_golden_case *c) {
   if (ab_file_remove(c->pending) != AB_OK) return ab_golden_refuse(AB_EXIT_USAGE);
-  printf("removed %s\n", c->pending);
-  return AB_EXIT_EQUAL;
+  return ab_say("ab_golden", "removed %s", c->pending);
 }
 
 int ab_golden_reject_one(const struct ab_golden_case *c) {

@@ -4,6 +4,7 @@
 #include "file.h"
 #include "golden_command.h"
 #include "mem.h"
+#include "outcome.h"
 
 static ab_status fits(const struct ab_golden *golden, const struct ab_golden_case *c) {
   struct ab_request request = ab_golden_request(c->folder, "portable", 0);
@@ -20,14 +21,14 @@ static ab_status fits(const struct ab_golden *golden, const struct ab_golden_cas
   return status;
 }
 
-static void print(const struct ab_calibration *c, const char *path) {
+static int print(const struct ab_calibration *c, const char *path) {
   for (size_t i = 0; i < c->kinds; i++)
     printf("%-48s largest %-12.4g bound %.4g\n", c->kind[i].kind, c->kind[i].largest, c->kind[i].bound);
   printf("cores: %s; dropped: %s\n", c->cores[0] ? c->cores : "none", c->dropped[0] ? c->dropped : "none");
-  printf("calibrated %s: %lld runs, seed %lld: %g-quantile with confidence %.4f, times %g; chance that a clean run is "
-         "above any of %zu kinds before the factor: at most %.3f\n", path, (long long)c->runs, (long long)c->seed,
-         AB_CALIBRATION_QUANTILE, ab_calibration_confidence(c), AB_CALIBRATION_FACTOR, c->kinds,
-         ab_calibration_false_alarm(c));
+  return ab_say("ab_golden", "calibrated %s: %lld runs, seed %lld: %g-quantile with confidence %.4f, times %g; chance "
+                "that a clean run is above any of %zu kinds before the factor: at most %.3f", path, (long long)c->runs,
+                (long long)c->seed, AB_CALIBRATION_QUANTILE, ab_calibration_confidence(c), AB_CALIBRATION_FACTOR,
+                c->kinds, ab_calibration_false_alarm(c));
 }
 
 static ab_status put(struct ab_golden *golden, struct ab_calibration *calibration, const struct ab_golden_case *c) {
@@ -50,8 +51,7 @@ static int calibrate(struct ab_golden *golden, const struct ab_golden_case *c, c
   if (status == AB_ECOMM) return ab_golden_refuse(AB_EXIT_SIDE);
   if (status != AB_OK) return ab_golden_refuse(AB_EXIT_USAGE);
   if (put(golden, calibration, c) != AB_OK) return ab_golden_refuse(AB_EXIT_USAGE);
-  print(golden->calibration, c->golden);
-  return AB_EXIT_EQUAL;
+  return print(golden->calibration, c->golden);
 }
 
 static int calibrate_locked(const struct ab_golden_case *c, const struct ab_golden_words *w) {

@@ -12,8 +12,8 @@ struct finding {
 };
 
 static void fault(struct finding *f, int code, const char *sentence) {
-  printf("not ok %s: %s\n", f->folder, sentence);
-  f->code = (int)ab_exit_fold((enum ab_exit)f->code, (enum ab_exit)code);
+  int said = ab_say("ab_golden", "not ok %s: %s", f->folder, sentence);
+  f->code = (int)ab_exit_fold((enum ab_exit)f->code, (enum ab_exit)(said ? said : code));
 }
 
 static void take(struct finding *f, ab_status status) {
@@ -46,7 +46,7 @@ static void say_what_moved(struct finding *f, const struct ab_golden *golden, co
     take(f, AB_EFORMAT);
     return;
   }
-  printf("  %s (commit %s, changes %s, %s then; commit %s, changes %s, %s now)\n", what_moved(golden, now),
+  ab_say("ab_golden", "  %s (commit %s, changes %s, %s then; commit %s, changes %s, %s now)", what_moved(golden, now),
          ab_golden_provenance(golden, "commit"), ab_golden_provenance(golden, "diff_hash"),
          ab_golden_provenance(golden, "compiler"), ab_golden_provenance(now, "commit"),
          ab_golden_provenance(now, "diff_hash"), ab_golden_provenance(now, "compiler"));
@@ -99,8 +99,7 @@ static int check_one(const struct ab_golden_case *c, const struct ab_golden_word
   }
   if (golden && c->has_config && !w->no_run) reproduce(&f, golden, w);
   ab_golden_free(golden);
-  if (f.code == AB_EXIT_EQUAL) printf("ok %s\n", c->folder);
-  return f.code;
+  return f.code == AB_EXIT_EQUAL ? ab_say("ab_golden", "ok %s", c->folder) : f.code;
 }
 
 static int check_all(const struct ab_golden_cases *cases, const struct ab_golden_words *w) {
@@ -123,21 +122,22 @@ static const char *state_of(const struct ab_golden_case *c) {
   return c->has_pending ? "pending" : "-";
 }
 
-static int list_one(const struct ab_golden_case *c) {
-  struct ab_golden *g;
+static int list_numbers(const struct ab_golden *g, const struct ab_golden_case *c) {
   char digest[33];
-  if (!c->has_golden) {
-    printf("%s\n  state: %s\n", c->folder, state_of(c));
-    return AB_EXIT_EQUAL;
-  }
-  if (ab_golden_read(&g, c->golden) != AB_OK) return ab_golden_refuse(AB_EXIT_GOLDEN);
-  ab_status status = ab_golden_content_digest(digest, g);
-  if (status == AB_OK)
-    printf("%s\n  schema: " AB_GOLDEN_SCHEMA "; recorded: %s; %s; digest: %s; state: %s\n  reason: %s\n", c->folder,
-           ab_golden_created(g), g->calibration ? "calibrated" : "not calibrated", digest, state_of(c),
-           g->changes ? g->changelog[g->changes - 1].reason : "none");
+  if (ab_golden_content_digest(digest, g) != AB_OK) return ab_golden_refuse(AB_EXIT_USAGE);
+  int code = ab_say("ab_golden", "  schema: " AB_GOLDEN_SCHEMA "; recorded: %s; %s; digest: %s; state: %s",
+                    ab_golden_created(g), g->calibration ? "calibrated" : "not calibrated", digest, state_of(c));
+  if (code != AB_EXIT_EQUAL) return code;
+  return ab_say("ab_golden", "  reason: %s", g->changes ? g->changelog[g->changes - 1].reason : "none");
+}
+
+static int list_one(const struct ab_golden_case *c) {
+  struct ab_golden *g = NULL;
+  if (c->has_golden && ab_golden_read(&g, c->golden) != AB_OK) return ab_golden_refuse(AB_EXIT_GOLDEN);
+  int code = ab_say("ab_golden", "%s", c->folder);
+  if (code == AB_EXIT_EQUAL) code = g ? list_numbers(g, c) : ab_say("ab_golden", "  state: %s", state_of(c));
   ab_golden_free(g);
-  return status == AB_OK ? AB_EXIT_EQUAL : ab_golden_refuse(AB_EXIT_USAGE);
+  return code;
 }
 
 static int list_all(const struct ab_golden_cases *cases, const struct ab_golden_words *w) {

@@ -6,6 +6,7 @@
 #include "golden_command.h"
 #include "json.h"
 #include "mem.h"
+#include "outcome.h"
 
 enum { FILES_MAX = 64, FILE_MAX = 256 << 20 };
 
@@ -89,8 +90,7 @@ static int import_through(const char *scratch, const char *bundle, const char *t
   int code = record_in(scratch, origin, w);
   if (code != AB_EXIT_EQUAL) return code;
   if (ab_scratch_place(scratch, target) != AB_OK) return ab_golden_refuse(AB_EXIT_USAGE);
-  printf("imported %s into %s\n", bundle, target);
-  return code;
+  return ab_say("ab_golden", "imported %s into %s", bundle, target);
 }
 
 static ab_status check_target(const char *bundle, const char *target) {

@@ -4,6 +4,7 @@
 #include "file.h"
 #include "golden_command.h"
 #include "golden_diff.h"
+#include "outcome.h"
 
 /* As asked; else as the golden that is replaced; else all. */
 static ab_status selection_of(enum ab_selection *out, const char *keep, const struct ab_golden *old) {
@@ -63,7 +64,7 @@ static int record_into(const struct ab_golden_case *c, const struct ab_golden *o
   if (write(golden, old, c, w->reason) != AB_OK)
     code = ab_golden_refuse(AB_EXIT_USAGE);
   else
-    printf("recorded %s\n", c->golden);
+    code = ab_say("ab_golden", "recorded %s", c->golden);
   ab_golden_free(golden);
   return code;
 }

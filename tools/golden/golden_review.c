@@ -6,6 +6,7 @@
 #include "golden_command.h"
 #include "golden_diff.h"
 #include "mem.h"
+#include "outcome.h"
 #include "pending.h"
 #include "text.h"
 
@@ -23,12 +24,14 @@ static void print_move(FILE *out, const struct ab_golden_move *m) {
 }
 
 static void print_summary(FILE *out, const struct ab_golden_diff *d) {
+  char key[256];
   size_t keys = d->keys_changed + d->keys_added + d->keys_removed;
   fprintf(out, "moved: %zu of %zu compared; added %zu, removed %zu, reshaped %zu\n", d->of_kind[AB_MOVE_VALUE],
           d->compared, d->of_kind[AB_MOVE_ADDED], d->of_kind[AB_MOVE_REMOVED], d->of_kind[AB_MOVE_RESHAPED]);
+  ab_text_escape(key, sizeof key, keys ? d->key : "");
   if (keys)
     fprintf(out, "config: %zu keys changed, %zu added, %zu removed, first '%s'\n", d->keys_changed, d->keys_added,
-            d->keys_removed, d->key);
+            d->keys_removed, key);
   if (d->moves) fprintf(out, "first changed step: %d\n", d->first_step);
   if (d->of_kind[AB_MOVE_VALUE])
     fprintf(out, "relative change: at most %.6g; quantiles 50 %% %.6g, 90 %% %.6g, 99 %% %.6g\n", d->largest, d->q50,
@@ -46,20 +49,35 @@ ab_status ab_golden_print_diff(FILE *out, const struct ab_golden *old, const str
   return AB_OK;
 }
 
-static ab_status show(const struct ab_golden_case *c) {
-  struct ab_pending p;
-  struct ab_golden *old = NULL;
-  AB_TRY(ab_pending_read(&p, c->pending));
-  printf("%s: %s; engines and oracle %s\n%s\nmade by: %s\nbuild: %s, changes %s\n", c->folder, p.cause,
-         p.engines_equal ? "agree" : "DISAGREE: cannot be accepted", p.verdict, p.command,
-         ab_golden_provenance(p.golden, "commit"), ab_golden_provenance(p.golden, "diff_hash"));
-  ab_status status = AB_OK;
-  if (c->has_golden) status = ab_golden_read(&old, c->golden);
-  else puts("there is no golden.json: it cannot be accepted; ab_golden record records the case anew");
-  if (status == AB_OK && old) status = ab_golden_print_diff(stdout, old, p.golden);
+static int say_pending(const struct ab_golden_case *c, const struct ab_pending *p) {
+  static const char tool[] = "ab_golden";
+  int code = ab_say(tool, "%s: %s; engines and oracle %s", c->folder, p->cause,
+                    p->engines_equal ? "agree" : "DISAGREE: cannot be accepted");
+  if (code == AB_EXIT_EQUAL) code = ab_say(tool, "%s", p->verdict);
+  if (code == AB_EXIT_EQUAL) code = ab_say(tool, "made by: %s", p->command);
+  if (code != AB_EXIT_EQUAL) return code;
+  return ab_say(tool, "build: %s, changes %s", ab_golden_provenance(p->golden, "commit"),
+                ab_golden_provenance(p->golden, "diff_hash"));
+}
+
+static int say_diff(const struct ab_golden_case *c, const struct ab_pending *p) {
+  struct ab_golden *old;
+  if (!c->has_golden)
+    return ab_say("ab_golden", "there is no golden.json: it cannot be accepted; ab_golden record records the case "
+                  "anew");
+  if (ab_golden_read(&old, c->golden) != AB_OK) return ab_golden_refuse(AB_EXIT_GOLDEN);
+  ab_status status = ab_golden_print_diff(stdout, old, p->golden);
   ab_golden_free(old);
+  return status == AB_OK ? AB_EXIT_EQUAL : ab_golden_refuse(AB_EXIT_GOLDEN);
+}
+
+static int show(const struct ab_golden_case *c) {
+  struct ab_pending p;
+  if (ab_pending_read(&p, c->pending) != AB_OK) return ab_golden_refuse(AB_EXIT_GOLDEN);
+  int code = say_pending(c, &p);
+  if (code == AB_EXIT_EQUAL) code = say_diff(c, &p);
   ab_pending_free(&p);
-  return status;
+  return code;
 }
 
 /* A line from the terminal without its newline; false at its end. */
@@ -94,18 +112,27 @@ static bool decide(int *code, const struct ab_golden_case *c, long timeout) {
   }
 }
 
+/* To be typed into a shell. */
+static int say_choices(const struct ab_golden_case *c) {
+  char *folder;
+  if (ab_mem_new(&folder, 4 * strlen(c->folder) + 5, 1) != AB_OK) return ab_golden_refuse(AB_EXIT_USAGE);
+  ab_shell_word(folder, 0, c->folder);
+  int code = ab_say("ab_golden", "accept: ab_golden accept %s --reason TEXT; or: ab_golden reject %s", folder, folder);
+  ab_mem_free(folder);
+  return code;
+}
+
 static int review_all(const struct ab_golden_cases *cases, const struct ab_golden_words *w) {
   bool terminal = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO), on = true;
   int all = AB_EXIT_EQUAL;
   size_t found = 0;
   for (size_t i = 0; i < cases->count && on; i++) {
-    int code = AB_EXIT_EQUAL;
-    if (!cases->row[i].has_pending) continue;
+    const struct ab_golden_case *c = &cases->row[i];
+    if (!c->has_pending) continue;
     if (found++) putchar('\n');
-    if (show(&cases->row[i]) != AB_OK) code = ab_golden_refuse(AB_EXIT_GOLDEN);
-    else if (terminal) on = decide(&code, &cases->row[i], w->timeout);
-    else printf("accept: ab_golden accept %s --reason TEXT; or: ab_golden reject %s\n", cases->row[i].folder,
-                cases->row[i].folder);
+    int code = show(c);
+    if (code == AB_EXIT_EQUAL && terminal) on = decide(&code, c, w->timeout);
+    else if (code == AB_EXIT_EQUAL) code = say_choices(c);
     all = (int)ab_exit_fold((enum ab_exit)all, (enum ab_exit)code);
   }
   if (!found) puts("nothing is pending");

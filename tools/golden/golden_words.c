@@ -6,6 +6,7 @@
 #include "mem.h"
 #include "options.h"
 #include "outcome.h"
+#include "text.h"
 
 enum { OPTIONS = 12, REASON_LETTERS = 3, REASON_MAX = 1000 };
 
@@ -72,10 +73,10 @@ int ab_golden_refuse(int code) {
 ab_status ab_golden_check_reason(const char *reason) {
   size_t letters = 0;
   if (!reason) return AB_FAIL(AB_ECONFIG, "no --reason TEXT was given: the golden's changelog says why it changed");
-  for (const unsigned char *p = (const unsigned char *)reason; *p; p++) {
-    if (*p < ' ' || *p == 0x7f) return AB_FAIL(AB_ECONFIG, "the reason holds a control character; expected one line");
-    letters += isalnum(*p) || *p >= 0x80;
-  }
+  if (!ab_text_is_printable(reason))
+    return AB_FAIL(AB_ECONFIG, "the reason '%.80s' holds control characters, some that turn a line or invalid UTF-8; "
+                   "expected one line", reason);
+  for (const unsigned char *p = (const unsigned char *)reason; *p; p++) letters += isalnum(*p) || *p >= 0x80;
   if (letters < REASON_LETTERS || strlen(reason) > REASON_MAX)
     return AB_FAIL(AB_ECONFIG, "the reason is '%.40s'; expected %d letters or more, %d bytes at most", reason,
                    REASON_LETTERS, REASON_MAX);

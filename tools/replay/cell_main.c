@@ -133,8 +133,8 @@ int ab_replay_main(const struct ab_request *request) {
   ab_status status = ab_cell_ask(&replayed, &exit, request->replay, timeout);
   if (status == AB_OK) status = ab_divergence_text(&text, NULL, &replayed);
   if (status != AB_OK) return ab_complain("ab_compare", ab_status_message());
-  printf("%s: replay of %.600s\n%sexit: %d (%s)\n", exit ? "DIFFERENT" : "EQUAL", request->replay, text, (int)exit,
-         ab_exit_reason(exit));
+  int said = ab_say("ab_compare", "%s: replay of %s", exit ? "DIFFERENT" : "EQUAL", request->replay);
+  printf("%sexit: %d (%s)\n", text, (int)exit, ab_exit_reason(exit));
   ab_mem_free(text);
-  return (int)exit;
+  return said ? said : (int)exit;
 }

@@ -1,5 +1,6 @@
 #include "outcome.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -7,6 +8,7 @@
 #include "file.h"
 #include "json.h"
 #include "mem.h"
+#include "page.h"
 #include "text.h"
 #include "version.h"
 
@@ -15,6 +17,19 @@ int ab_complain(const char *tool, const char *sentence) {
   ab_text_escape(shown, sizeof shown, sentence);
   fprintf(stderr, "%s: %s\n", tool, shown);
   return AB_EXIT_USAGE;
+}
+
+int ab_say(const char *tool, const char *format, ...) {
+  struct ab_page page = {0};
+  char *line;
+  va_list args;
+  va_start(args, format);
+  ab_page_vsay(&page, AB_ESCAPE_TERMINAL, format, args);
+  va_end(args);
+  if (ab_page_take(&line, &page) != AB_OK) return ab_complain(tool, ab_status_message());
+  puts(line);
+  ab_mem_free(line);
+  return AB_EXIT_EQUAL;
 }
 
 /* The core that side A read back. */

@@ -18,6 +18,9 @@ void ab_outcome_free(struct ab_outcome *outcome);
 
 /* One line on stderr, "tool: sentence", escaped. AB_EXIT_USAGE. */
 int ab_complain(const char *tool, const char *sentence);
+/* A line on standard output, escaped as a whole. AB_EXIT_EQUAL; when memory is short its sentence on stderr and
+ * AB_EXIT_USAGE. */
+__attribute__((format(printf, 2, 3))) int ab_say(const char *tool, const char *format, ...);
 /* Prints the report for people (stdout, unless a report goes there) and writes the reports that were asked for; the
  * exit code: 2 when an output could not be written. */
 int ab_outcome_print(const struct ab_judgement *j, const char *tool);
