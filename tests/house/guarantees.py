@@ -21,14 +21,15 @@ def missing_cases(script, wanted):
 
 def check(root):
     wrong, rows = [], (root / 'docs/guarantees.md').read_text().splitlines()[6:]
-    registered = re.findall(r"'(\w+)'", (root / 'tests/tools/meson.build').read_text())
+    registered = {name: room for room in ('tests/tools', 'tests/suite')
+                  for name in re.findall(r"'(?:e2e_)?(\w+)'", (root / room / 'meson.build').read_text())}
     for number, row in enumerate(rows, 7):
         match = ROW.match(row)
         tests = list(TEST.finditer(match['tests'])) if match else []
         if not tests and not (match and number > 7 and match['tests'] == 'the same'):
             wrong.append(f'docs/guarantees.md:{number} is no sentence with a test')
         for test in tests:
-            script = root / f"tests/tools/test_{test['name']}.py"
+            script = root / registered.get(test['name'], '') / f"test_{test['name']}.py"
             if test['name'] not in registered or not script.exists():
                 wrong.append(f"docs/guarantees.md:{number}: there is no test {test['suite']}_{test['name']}")
                 continue

@@ -5,8 +5,8 @@ import json
 import re
 import shutil
 
-from e2e import (DIFFERENT, EQUAL, FAULTS, GOLDEN, INCOMPARABLE, ROOT, USAGE, case, change_golden, change_json, check, expect,
-                 folder, main, refuse)
+from e2e import (DIFFERENT, EQUAL, FAULTS, GOLDEN, INCOMPARABLE, REFERENCE, ROOT, SMALL, USAGE, case, change_golden, change_json,
+                 check, expect, folder, main, refuse)
 
 ROW = re.compile(r'^(\S+)  +(\S+) +(linen:nnx|-) +((?:[=<X!.]   ?){10}) *(\S.*?) +(\d)$', re.M)
 recorded = {}
@@ -96,6 +96,18 @@ def overrides_and_routes_belong_to_their_row():
                        'b': 'sequential'})
     r = expect(EQUAL, '--suite', path, '--b', 'linen')
     check('nnx:sequential' in r.out, r.out)
+
+
+@case
+def variables_of_the_environment_are_named():
+    path = write_list({'name': 'one', 'case': SMALL}, {'name': 'two', 'case': SMALL},
+                      {'name': 'bundle', 'case': str(REFERENCE / 'e01_simple')}, {'name': 'later', 'skip': 'x'})
+    r = expect(EQUAL, '--suite', path, environment={'M_STEPS': '1', 'M_NO\nPE\x1b': '1'})
+    notes = [line for line in r.out.splitlines() if line.startswith('note: ')]
+    check(sorted(notes) == ['note: M_NO\\x0aPE\\x1b is set, but there is no such key (3 of 3 cases)',
+                            'note: M_STEPS is set and not read: the config of a bundle stands (1 of 3 cases)',
+                            'note: M_STEPS=1 in force (2 of 3 cases)'], r.out)
+    check('note: ' not in expect(EQUAL, '--suite', path).out, 'a note without variables')
 
 
 @case

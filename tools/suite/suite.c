@@ -5,6 +5,7 @@
 #include "json.h"
 #include "mem.h"
 #include "outcome.h"
+#include "variables.h"
 #include "version.h"
 
 static const char tool[] = "ab_compare";
@@ -68,6 +69,21 @@ static ab_status refuse(struct ab_papers *papers, const struct ab_suite_row *row
   return ab_papers_entry(papers, &entry);
 }
 
+static ab_status put_line(void *page, const char *sentence) {
+  ab_page_say(page, AB_ESCAPE_TERMINAL, "%s", sentence); /* a name with a line end stays one line */
+  ab_page_put(page, "\n");
+  return ((struct ab_page *)page)->failed;
+}
+
+static ab_status variables_of(char **out, const struct ab_case *opened) {
+  struct ab_page page = {0};
+  ab_status status = ab_variables_put(&page, opened->config);
+  if (page.used) ab_page_put(&page, "in force\n");
+  if (status == AB_OK) status = ab_variables_each(opened, put_line, &page);
+  if (status != AB_OK) ab_page_free(&page);
+  return status == AB_OK ? ab_page_take(out, &page) : status;
+}
+
 static ab_status take(struct ab_papers *papers, const struct ab_suite_row *row, struct ab_suite_result *r,
                       const struct ab_judgement *j) {
   struct ab_outcome outcome;
@@ -75,7 +91,8 @@ static ab_status take(struct ab_papers *papers, const struct ab_suite_row *row, 
   ab_suite_judge(r, j);
   r->exit = ab_report_exit(&outcome.report);
   bool shown = r->exit != AB_EXIT_EQUAL || j->request.verbose;
-  ab_status status = shown ? ab_report_text(&r->text, &outcome.report) : AB_OK;
+  ab_status status = variables_of(&r->variables, &j->opened);
+  if (status == AB_OK && shown) status = ab_report_text(&r->text, &outcome.report);
   const struct members members = {row, r};
   outcome.entry.name = row->name;
   outcome.entry.members = put_members;
@@ -118,7 +135,10 @@ ab_status ab_suite_run_rows(struct ab_suite_result *results, const struct ab_sui
 }
 
 void ab_suite_results_free(struct ab_suite_result *results, size_t rows) {
-  for (size_t i = 0; results && i < rows; i++) ab_mem_free(results[i].text);
+  for (size_t i = 0; results && i < rows; i++) {
+    ab_mem_free(results[i].text);
+    ab_mem_free(results[i].variables);
+  }
   ab_mem_free(results);
 }
 

@@ -69,6 +69,7 @@ struct ab_suite_result {
   enum ab_cell cell[AB_COLUMNS];
   double distance, limit; /* of the finding nearest to or furthest over its bound; 0, 0 where all bits are equal */
   double seconds;
+  char *variables; /* M_<KEY> of the environment: a line of those in force, and one for each that was not read; owned */
   char *text; /* the case's own report unless it is equal and --verbose was not given; owned */
 };
 struct ab_judgement;

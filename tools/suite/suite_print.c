@@ -98,6 +98,37 @@ static ab_status print_matrix(FILE *out, const struct ab_suite *suite, const str
   return AB_OK;
 }
 
+static bool holds(const char *lines, const char *line, size_t length) {
+  for (const char *at = lines; at && *at; at += strcspn(at, "\n") + 1)
+    if (strcspn(at, "\n") == length && strncmp(at, line, length) == 0) return true;
+  return false;
+}
+
+/* A line that rows from `first` on share, unless a row before has it: "note: M_STEPS=1 in force (2 of 3 cases)". */
+static ab_status print_note(FILE *out, const struct ab_suite *suite, const struct ab_suite_result *results,
+                            size_t first, const char *line) {
+  struct ab_page page = {0};
+  size_t length = strcspn(line, "\n"), count[OUTCOMES], ran = tally(count, suite, results), having = 0;
+  char *shown;
+  for (size_t i = 0; i < suite->rows; i++) {
+    bool here = holds(results[i].variables, line, length);
+    if (here && i < first) return AB_OK;
+    having += here;
+  }
+  ab_page_say(&page, AB_ESCAPE_TERMINAL, "note: %.*s (%zu of %zu cases)", (int)length, line, having, ran);
+  AB_TRY(ab_page_take(&shown, &page));
+  fprintf(out, "%s\n", shown);
+  ab_mem_free(shown);
+  return AB_OK;
+}
+
+static ab_status print_notes(FILE *out, const struct ab_suite *suite, const struct ab_suite_result *results) {
+  for (size_t i = 0; i < suite->rows; i++)
+    for (const char *at = results[i].variables; at && *at; at += strcspn(at, "\n") + 1)
+      AB_TRY(print_note(out, suite, results, i, at));
+  return AB_OK;
+}
+
 static ab_status print_text(FILE *out, const struct ab_suite_row *row, const struct ab_suite_result *r, bool colour) {
   char *painted = NULL;
   if (!r->text) return AB_OK;
@@ -112,6 +143,7 @@ static ab_status print_text(FILE *out, const struct ab_suite_row *row, const str
 ab_status ab_suite_print(FILE *out, const struct ab_suite *suite, const struct ab_suite_result *results, bool colour) {
   AB_TRY(print_verdict(out, suite, results, colour));
   AB_TRY(print_matrix(out, suite, results));
+  AB_TRY(print_notes(out, suite, results));
   for (size_t i = 0; i < suite->rows; i++)
     if (suite->row[i].skip) fprintf(out, "skipped: %s: %s\n", suite->row[i].name, suite->row[i].skip);
   for (size_t i = 0; i < suite->rows; i++) AB_TRY(print_text(out, &suite->row[i], &results[i], colour));
